@@ -1,0 +1,2 @@
+// Package audit records who did what under which decision: append-only, chained, searchable, verifiable.
+package audit

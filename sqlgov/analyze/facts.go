@@ -1,0 +1,129 @@
+// Package analyze says what a SQL text touches without running it: the columns it reads and writes, the functions
+// it calls, and the base columns behind every output column.
+//
+// The measure is PostgreSQL itself: what is reported is what the server would check the caller's privileges on.
+// What the package does not understand it refuses; it never guesses. It is pure (no I/O, no clock) and the only
+// importer of pg_query.
+package analyze
+
+import (
+	"interlock/catalog"
+)
+
+// Kind says what a statement is. It decides which action a permission must allow, and how risky a write is.
+type Kind string
+
+// The kinds of statement that the analyser reports. Every other statement is refused.
+const (
+	Select     Kind = "select"
+	Insert     Kind = "insert"
+	Update     Kind = "update"
+	Delete     Kind = "delete"
+	Truncate   Kind = "truncate"
+	Begin      Kind = "begin" // BEGIN, START TRANSACTION
+	Commit     Kind = "commit"
+	Rollback   Kind = "rollback" // ROLLBACK, ROLLBACK TO
+	Savepoint  Kind = "savepoint"
+	Release    Kind = "release"
+	Set        Kind = "set"  // SET, RESET and SET TRANSACTION of a reviewed parameter
+	Show       Kind = "show" // SHOW of a reviewed parameter
+	Discard    Kind = "discard"
+	Prepare    Kind = "prepare" // carries the facts of the statement that it prepares
+	Execute    Kind = "execute" // carries the facts of the prepared statement, arguments included
+	Deallocate Kind = "deallocate"
+	Empty      Kind = "empty" // no statement at all: "", "-- ping", ";"
+)
+
+// Column names one column of a relation, by OID and attribute number, with the names for messages. Num is 0 and
+// Name is "" when the relation is touched without any column. System columns have negative numbers.
+type Column struct {
+	Relation catalog.OID
+	Num      int16
+	Schema   string
+	Table    string
+	Name     string
+}
+
+// WriteAction is what a statement does to a relation.
+type WriteAction string
+
+// The write actions. SelectForUpdate locks are reported as Updating with no column.
+const (
+	Inserting  WriteAction = "insert"
+	Updating   WriteAction = "update"
+	Deleting   WriteAction = "delete"
+	Truncating WriteAction = "truncate"
+)
+
+// Write is a column (or a whole relation, Column.Num 0) that a statement changes or locks.
+type Write struct {
+	Column Column
+	Action WriteAction
+}
+
+// Output is one result column, with the base columns (through views and subqueries) from which it derives.
+type Output struct {
+	Name    string
+	Type    catalog.OID // 0 when the statement returns a type that depends on a parameter
+	Columns []Column
+	// Origin is the column that RowDescription must name for this field: the relation and attribute number that
+	// PostgreSQL tracks for a plain column reference; zero for an expression.
+	Origin Column
+}
+
+// Statement is what the analyser found in one statement of a text.
+type Statement struct {
+	Kind      Kind
+	Start     int // byte offset of the statement in the text
+	End       int // byte offset behind it, without the semicolon
+	Reads     []Column
+	Writes    []Write
+	Functions []*catalog.Function // in order of first use, each once; system functions too
+	// Output is nil for a statement that returns no rows.
+	Output []Output
+	// Name is the prepared statement's name (Prepare, Execute, Deallocate; "" in Deallocate means all), the
+	// savepoint, or the parameter (Set, Show).
+	Name string
+	// Prepared is the text of the statement that Prepare prepares.
+	Prepared string
+	// NoWhere is set for an UPDATE or DELETE without a WHERE clause at the top level or in a CTE.
+	NoWhere bool
+	// Locks is set when rows are locked by FOR UPDATE or FOR SHARE.
+	Locks bool
+}
+
+// ReadOnly reports if the statement neither writes nor locks.
+func (s *Statement) ReadOnly() bool { return len(s.Writes) == 0 }
+
+// Facts is everything that the analyser found in one text.
+type Facts struct {
+	Statements []Statement
+	// Normalized is the text with every literal replaced by $n, for audit; it is safe to show.
+	Normalized string
+	// Fingerprint groups texts that differ in literals only. It is never a key for a decision.
+	Fingerprint string
+	// SessionBound is set when the facts depend on the session (EXECUTE of a name), so they cannot be cached by text.
+	SessionBound bool
+}
+
+// Env is what the meaning of a text depends on besides the text.
+type Env struct {
+	Catalog    *catalog.Index
+	SearchPath []string // schemas in order; pg_catalog is searched first unless it is listed
+	// Prepared returns the text behind a statement that the session prepared, for EXECUTE. Nil means none.
+	Prepared func(name string) (sql string, ok bool)
+}
+
+// Error is why a text was refused. SQLState is the code that PostgreSQL uses for the same problem, or 0A000 for
+// what this package does not support.
+type Error struct {
+	SQLState string
+	Message  string // as PostgreSQL words it, where it has words for it
+	Detail   string
+	Hint     string
+	Position int // byte offset + 1 in the text; 0 unknown
+	// Unknown is set when a name was not found in the catalog: a newer scan may know it.
+	Unknown bool
+}
+
+func (e *Error) Error() string { return e.Message }

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"interlock/catalog"
+	"interlock/sqlgov/analyze"
+)
+
+// Verdict is the outcome of a decision.
+type Verdict string
+
+// The verdicts. Held writes come from policies.
+const (
+	Allowed Verdict = "allow"
+	Refused Verdict = "refuse"
+	Held    Verdict = "hold"
+)
+
+// Need is one thing that a statement requires: an action on a resource.
+type Need struct {
+	Action   Action      `json:"action"`
+	Schema   string      `json:"schema"`
+	Object   string      `json:"object"`
+	Column   string      `json:"column,omitempty"`
+	Relation catalog.OID `json:"relation,omitempty"`
+	Num      int16       `json:"num,omitempty"`
+	Function catalog.OID `json:"function,omitempty"`
+	// AnyColumn is set when one allowed column of the table is enough: a table read without any column.
+	AnyColumn bool `json:"any_column,omitempty"`
+}
+
+// Reason is why a need was met or not: the permission that decided, or none.
+type Reason struct {
+	Need    Need   `json:"need"`
+	Granted bool   `json:"granted"`
+	Effect  Effect `json:"effect,omitempty"`  // of the deciding permission; "" when none matched
+	Role    string `json:"role,omitempty"`    // source role that holds it
+	Pattern string `json:"pattern,omitempty"` // resource pattern as written
+	Line    int    `json:"line,omitempty"`    // of the permission in the governance document
+	Note    string `json:"note,omitempty"`    // for example "built-in function, reviewed as pure"
+}
+
+// Decision is the outcome for one text, with every reason. It never short-circuits: all needs are judged.
+type Decision struct {
+	Verdict Verdict  `json:"verdict"`
+	Roles   []string `json:"roles"`
+	Reasons []Reason `json:"reasons"`
+	// Denied lists the needs that were not met, in the order of the text. Empty when allowed.
+	Denied []Reason `json:"denied,omitempty"`
+	// Message, Detail and Hint teach the caller; empty when allowed. They name only what the caller typed and what
+	// the caller may use.
+	Message string `json:"message,omitempty"`
+	Detail  string `json:"detail,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+	// SQLState is 42501, or 0A000 for a built-in that the gateway never runs.
+	SQLState string `json:"sqlstate,omitempty"`
+	// WithholdDetail is an obligation: errors of the server must lose their detail, because a table in the
+	// statement has columns that the caller may not read.
+	WithholdDetail bool `json:"withhold_detail,omitempty"`
+}
+
+// Input is what a decision depends on.
+type Input struct {
+	Identity string
+	Source   string
+	Facts    *analyze.Facts
+	Catalog  *catalog.Index
+}

@@ -1,0 +1,129 @@
+// Package policy evaluates the facts of a statement against a ruleset and yields a decision with all its reasons.
+//
+// It is pure: the same ruleset, identity, source, facts and catalog always yield the same decision, so a decision
+// can be explained and replayed offline. Deny wins over allow, no match is a refusal, and every permission that took
+// part in the decision is named with its line in the governance document.
+package policy
+
+import "time"
+
+// Action is what a permission allows or denies.
+type Action string
+
+// The actions that a permission can name.
+const (
+	TableSelect    Action = "db.table.select"
+	TableInsert    Action = "db.table.insert"
+	TableUpdate    Action = "db.table.update"
+	TableDelete    Action = "db.table.delete_rows"
+	TableTruncate  Action = "db.table.truncate"
+	TableDescribe  Action = "db.table.describe"
+	CreateTable    Action = "db.schema.create_table"
+	AlterTable     Action = "db.schema.alter_table"
+	DropTable      Action = "db.schema.drop_table"
+	FunctionExec   Action = "db.function.execute"
+	ExecuteRaw     Action = "db.execute_raw"
+	DiscoverSearch Action = "discovery.search"
+	DiscoverRead   Action = "discovery.asset.read"
+)
+
+// Actions lists every action, in the order in which documentation shows them.
+var Actions = []Action{TableSelect, TableInsert, TableUpdate, TableDelete, TableTruncate, TableDescribe,
+	CreateTable, AlterTable, DropTable, FunctionExec, ExecuteRaw, DiscoverSearch, DiscoverRead}
+
+// Effect is allow or deny.
+type Effect string
+
+// The effects of a permission.
+const (
+	Allow Effect = "allow"
+	Deny  Effect = "deny"
+)
+
+// Document is a governance document as written: what config parses and Compile turns into a Ruleset.
+type Document struct {
+	File       string       `json:"file"`
+	Sources    []SourceSpec `json:"sources"`
+	Roles      []RoleSpec   `json:"source_roles"`
+	Identities []Identity   `json:"identities"`
+}
+
+// SourceSpec registers an upstream.
+type SourceSpec struct {
+	ID       string `json:"id"`
+	Kind     string `json:"kind"` // "postgres"
+	Line     int    `json:"line"`
+	Disabled bool   `json:"disabled,omitempty"`
+	// Upstream is how to reach the database. It holds references to secrets (env:, file:), never their values.
+	Upstream UpstreamSpec `json:"upstream"`
+	// ScanInterval is how often the catalog is read again; 0 means the default of five minutes.
+	ScanInterval time.Duration `json:"scan_interval,omitempty"`
+	Limits       SourceLimits  `json:"limits"`
+	Description  string        `json:"description,omitempty"`
+}
+
+// UpstreamSpec is how to reach a PostgreSQL server.
+type UpstreamSpec struct {
+	Host     string `json:"host"` // host name, address or absolute path of a Unix socket directory
+	Port     int    `json:"port"`
+	Database string `json:"database"`
+	User     string `json:"user"`
+	Password string `json:"password,omitempty"` // reference: env:NAME or file:PATH; "" means none
+	TLS      string `json:"tls"`                // disable (loopback and sockets only), require, verify-ca, verify-full
+	CA       string `json:"ca,omitempty"`       // file with root certificates
+	Cert     string `json:"cert,omitempty"`
+	Key      string `json:"key,omitempty"`
+}
+
+// SourceLimits bound what one statement may take from a source. Zero means the default of the field.
+type SourceLimits struct {
+	Connections      int           `json:"connections,omitempty"`       // upstream connections in all; 50
+	StatementTimeout time.Duration `json:"statement_timeout,omitempty"` // 5 minutes
+	Rows             int           `json:"rows,omitempty"`              // rows of one MCP result; 1000
+	Bytes            int           `json:"bytes,omitempty"`             // bytes of one MCP result; 8 MiB
+}
+
+// RoleSpec is a named set of permissions on one source.
+type RoleSpec struct {
+	Name        string       `json:"name"`
+	Source      string       `json:"source"`
+	Line        int          `json:"line"`
+	Permissions []Permission `json:"permissions"`
+}
+
+// Permission allows or denies actions on resources.
+type Permission struct {
+	Effect    Effect     `json:"effect"`
+	Actions   []Action   `json:"actions"`
+	Resources []Resource `json:"resources"`
+	Line      int        `json:"line"`
+}
+
+// Resource is a pattern over schema.object[.column], one entry a part, unquoted and case-folded as PostgreSQL does.
+// "*" alone stands for everything; it and a "*" in the schema's place do not reach the system schemas, which must be
+// named. A pattern of two parts covers every column of the table.
+type Resource struct {
+	Text  string `json:"text"` // as written
+	Parts []Part `json:"parts"`
+}
+
+// Part is one part of a resource pattern.
+type Part struct {
+	Name string `json:"name,omitempty"`
+	Any  bool   `json:"any,omitempty"`
+}
+
+// Identity is who may ask.
+type Identity struct {
+	Name   string  `json:"name"`
+	Kind   string  `json:"kind"` // human, agent, service
+	Line   int     `json:"line"`
+	Grants []Grant `json:"grants"`
+}
+
+// Grant gives an identity roles on one source.
+type Grant struct {
+	Source string   `json:"source"`
+	Roles  []string `json:"roles"`
+	Line   int      `json:"line"`
+}

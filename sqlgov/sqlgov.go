@@ -1,0 +1,187 @@
+// Package sqlgov is the governance core: it decides what an identity may do with a statement, does it, and accounts
+// for it.
+//
+// A door (pgwire, mcp) hands the core an authenticated Caller and a statement; it gets back rows, or a *Refusal. A
+// door never decides. Every statement takes the steps of admit, in one order: identity, source, analysis, source
+// roles, audit intent; then it is executed, and its outcome is recorded before the last byte of its result is
+// released. Every error path denies.
+package sqlgov
+
+import (
+	"context"
+	"time"
+
+	"interlock/catalog"
+	"interlock/sqlgov/policy"
+)
+
+// Door is how a request came in.
+type Door string
+
+// The doors.
+const (
+	PGWire Door = "pgwire"
+	MCP    Door = "mcp"
+)
+
+// Caller is an authenticated identity on a door.
+type Caller struct {
+	Identity    string
+	KeyID       string // the API key that it showed; checked again at every statement
+	Door        Door
+	ClientAddr  string // remote address, host:port
+	Application string // application_name, or the MCP client's name and version
+	Session     string // one wire connection, or one MCP request
+}
+
+// Credential is one active API key of an identity in the form that SCRAM-SHA-256 needs (RFC 5802).
+type Credential struct {
+	KeyID     string
+	StoredKey []byte
+	ServerKey []byte
+}
+
+// ScramSet is what a door needs to run SCRAM for a user name. All keys of an identity share one salt. For a name
+// that does not exist the set has a stable made-up salt and no credentials, so that the exchange looks the same.
+type ScramSet struct {
+	Salt        []byte
+	Iterations  int
+	Credentials []Credential
+}
+
+// Keys tells if an API key is still good. It is asked at every statement, so that a revoked or expired key ends an
+// open session at its next statement.
+type Keys interface {
+	// Active returns nil if the key exists, is not revoked and has not expired. Any error denies.
+	Active(ctx context.Context, keyID string) error
+}
+
+// Upstream reaches the governed databases.
+type Upstream interface {
+	// Open dials a connection that one wire session owns until it closes it. Errors are *UpstreamError or are
+	// treated as "cannot be opened".
+	Open(ctx context.Context, src *policy.SourceSpec, opt OpenOptions) (Wire, error)
+	// Run executes one statement by the extended protocol on a pooled connection and hands its rows, in text
+	// format, to sink. Cancelling ctx cancels the statement on the server.
+	Run(ctx context.Context, src *policy.SourceSpec, req RunRequest, sink Sink) (Summary, error)
+}
+
+// OpenOptions are the session's start-up choices that reach the server.
+type OpenOptions struct {
+	// Parameters are start-up parameters that the client asked for and the core accepted.
+	Parameters map[string]string
+	// Pinned are settings that fix what a statement means; they win over Parameters.
+	Pinned   map[string]string
+	ReadOnly bool
+}
+
+// RunRequest is a judged statement for Upstream.Run.
+type RunRequest struct {
+	SQL      string
+	ReadOnly bool // run in a READ ONLY transaction
+	Pinned   map[string]string
+	Timeout  time.Duration // statement_timeout on the server
+}
+
+// Sink receives a result as it arrives. An error from either func stops the statement and is returned by Run.
+type Sink struct {
+	Fields func([]Field) error
+	// Row gets one row in text format; nil is NULL. The slices are valid until Row returns.
+	Row func([][]byte) error
+}
+
+// Summary is how a statement ended well.
+type Summary struct {
+	Tag  string // command tag: "SELECT 3"
+	Rows int64  // rows returned, or rows changed
+}
+
+// Field describes a result column as the server's RowDescription has it.
+type Field struct {
+	Name     string
+	Relation catalog.OID
+	Num      int16
+	Type     catalog.OID
+	TypeMod  int32
+	Binary   bool
+}
+
+// Wire is an upstream connection that relays a client's own protocol messages. Send and Flush are called from one
+// goroutine, Receive from another; Cancel and Close from any.
+type Wire interface {
+	// Parameters are the ParameterStatus values at start, in the order in which the server sent them.
+	Parameters() []Parameter
+	// Send queues frontend messages, complete frames as the client sent them.
+	Send(frames []byte) error
+	// SendRejected queues, in place of a message that was refused, one that the server is certain to reject before
+	// it does anything: a Query if simple, else a Parse of the unnamed statement. The server then does all that an error implies: it fails the
+	// transaction and skips to the next Sync.
+	SendRejected(simple bool) error
+	// Flush writes what is queued to the network.
+	Flush() error
+	// Receive returns the next message of the server. The reply and its frame are valid until the next call.
+	Receive() (Reply, error)
+	// Cancel asks the server to cancel what runs on this connection.
+	Cancel(ctx context.Context) error
+	Close() error
+}
+
+// Parameter is a run-time parameter that the server reports.
+type Parameter struct{ Name, Value string }
+
+// ReplyKind is a backend message type that the core has to understand.
+type ReplyKind byte
+
+// The kinds of reply, by their message type byte. A message of any other type ends the session.
+const (
+	ParseComplete    ReplyKind = '1'
+	BindComplete     ReplyKind = '2'
+	CloseComplete    ReplyKind = '3'
+	ParamDescription ReplyKind = 't'
+	RowDescription   ReplyKind = 'T'
+	NoData           ReplyKind = 'n'
+	DataRow          ReplyKind = 'D'
+	PortalSuspended  ReplyKind = 's'
+	CommandComplete  ReplyKind = 'C'
+	EmptyQuery       ReplyKind = 'I'
+	ErrorResponse    ReplyKind = 'E'
+	NoticeResponse   ReplyKind = 'N'
+	ReadyForQuery    ReplyKind = 'Z'
+	ParameterStatus  ReplyKind = 'S'
+	Notification     ReplyKind = 'A'
+	CopyInResponse   ReplyKind = 'G'
+	CopyOutResponse  ReplyKind = 'H'
+	CopyBothResponse ReplyKind = 'W'
+	CopyData         ReplyKind = 'd'
+	CopyDone         ReplyKind = 'c'
+)
+
+// Reply is one backend message, decoded as far as the core needs it.
+type Reply struct {
+	Kind     ReplyKind
+	Frame    []byte         // the whole message as it arrived, header included
+	Fields   []Field        // RowDescription
+	Tag      string         // CommandComplete
+	Error    *UpstreamError // ErrorResponse and NoticeResponse
+	TxStatus byte           // ReadyForQuery: I, T or E
+	Param    Parameter      // ParameterStatus
+}
+
+// UpstreamError is an error or notice of the server, field by field (PostgreSQL manual, "Error and Notice Message
+// Fields").
+type UpstreamError struct {
+	Severity   string
+	SQLState   string
+	Message    string
+	Detail     string
+	Hint       string
+	Position   int32
+	Where      string
+	Schema     string
+	Table      string
+	Column     string
+	DataType   string
+	Constraint string
+}
+
+func (e *UpstreamError) Error() string { return e.Message }
