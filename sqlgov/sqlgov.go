@@ -81,6 +81,7 @@ type RunRequest struct {
 	ReadOnly bool // run in a READ ONLY transaction
 	Pinned   map[string]string
 	Timeout  time.Duration // statement_timeout on the server
+	MaxRows  int           // Execute's row limit; 0 fetches all rows
 }
 
 // Sink receives a result as it arrives. An error from either func stops the statement and is returned by Run.
