@@ -124,6 +124,16 @@ type Error struct {
 	Position int // byte offset + 1 in the text; 0 unknown
 	// Unknown is set when a name was not found in the catalog: a newer scan may know it.
 	Unknown bool
+	// Name is the name that was not found or is ambiguous, resolved case, an entry a part ("crm", "nosuch"); nil when
+	// the error is not about a name. SQLState says what it names: 42P01 a relation or an alias, 42703 and 42702 a
+	// column, 42883 a function.
+	Name []string
+	// Relation is the relation that the column was looked for in, when the reference was qualified or named a
+	// target column; 0 otherwise.
+	Relation catalog.OID
+	// Touched are the relations (Num 0) and columns that had been resolved when the error was found. They are judged
+	// before the caller sees the message, because the message tells of them.
+	Touched []Column
 }
 
 func (e *Error) Error() string { return e.Message }
