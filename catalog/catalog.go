@@ -15,7 +15,7 @@ type OID uint32
 // Snapshot is what a source contained at one moment.
 type Snapshot struct {
 	Source    string    `json:"source"`
-	Version   string    `json:"version"` // hex SHA-256 of the content without ScannedAt: equal content has equal versions
+	Version   string    `json:"version"` // see ContentVersion: equal content has equal versions
 	ScannedAt time.Time `json:"scanned_at"`
 
 	Database      string    `json:"database"`
@@ -44,7 +44,7 @@ type Login struct {
 	CreateDB    bool     `json:"create_db"`
 	Replication bool     `json:"replication"`
 	MemberOf    []string `json:"member_of"` // all roles, direct or not; pg_read_server_files and its kin among them
-	Owns        int      `json:"owns"`      // relations outside the system schemas that the login owns
+	Owns        int      `json:"owns"`      // relations outside the system schemas that the login owns, itself or as a member of their owner
 }
 
 // Keyword is a row of the server's pg_get_keywords().
@@ -162,7 +162,7 @@ type Type struct {
 	Base             OID    `json:"base,omitempty"`        // typbasetype of a domain
 	BaseMod          int32  `json:"base_mod,omitempty"`    // typtypmod of a domain
 	RangeSub         OID    `json:"range_sub,omitempty"`   // rngsubtype of a range
-	RangeMulti       OID    `json:"range_multi,omitempty"` // rngmultitypid of a range; the range of a multirange points back
+	RangeMulti       OID    `json:"range_multi,omitempty"` // rngmultitypid of a range; of a multirange, its range
 	// Functions that run when a value is made or printed; 0 where there is none.
 	Input  OID `json:"input,omitempty"`
 	Output OID `json:"output,omitempty"`

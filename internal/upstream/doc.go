@@ -1,0 +1,2 @@
+// Package upstream owns connections to governed databases: dial, pool, pin, cancel, scan.
+package upstream
