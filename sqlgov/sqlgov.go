@@ -58,11 +58,11 @@ type Keys interface {
 
 // Upstream reaches the governed databases.
 type Upstream interface {
-	// Open dials a connection that one wire session owns until it closes it. Errors are *UpstreamError or are
-	// treated as "cannot be opened".
+	// Open dials a connection that one wire session owns until it closes it. Errors are *OpenError, or ctx's.
 	Open(ctx context.Context, src *policy.SourceSpec, opt OpenOptions) (Wire, error)
 	// Run executes one statement by the extended protocol on a pooled connection and hands its rows, in text
-	// format, to sink. Cancelling ctx cancels the statement on the server.
+	// format, to sink. Cancelling ctx cancels the statement on the server. Errors are *OpenError, *UpstreamError,
+	// the sink's, ctx's, or wrap ErrConnectionLost or ErrOutcomeUnknown.
 	Run(ctx context.Context, src *policy.SourceSpec, req RunRequest, sink Sink) (Summary, error)
 }
 
@@ -81,7 +81,7 @@ type RunRequest struct {
 	ReadOnly bool // run in a READ ONLY transaction
 	Pinned   map[string]string
 	Timeout  time.Duration // statement_timeout on the server
-	MaxRows  int           // Execute's row limit; 0 fetches all rows
+	MaxRows  int           // stop the statement after handing out this many rows; 0 is no limit. Only with ReadOnly
 }
 
 // Sink receives a result as it arrives. An error from either func stops the statement and is returned by Run.
@@ -93,7 +93,7 @@ type Sink struct {
 
 // Summary is how a statement ended well.
 type Summary struct {
-	Tag  string // command tag: "SELECT 3"
+	Tag  string // command tag: "SELECT 3"; "" if MaxRows stopped the statement
 	Rows int64  // rows returned, or rows changed
 }
 
@@ -122,6 +122,8 @@ type Wire interface {
 	Flush() error
 	// Receive returns the next message of the server. The reply and its frame are valid until the next call.
 	Receive() (Reply, error)
+	// Buffered tells if Receive would return without waiting for the network. For the goroutine that calls Receive.
+	Buffered() bool
 	// Cancel asks the server to cancel what runs on this connection.
 	Cancel(ctx context.Context) error
 	Close() error
