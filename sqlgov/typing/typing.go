@@ -101,10 +101,13 @@ const (
 
 // Coercion says how a value of one type becomes another.
 type Coercion struct {
-	// Functions are the functions that PostgreSQL calls for it, cast functions and domain checks, in order.
-	// Input and output functions of types are listed only when the conversion goes through text (CoerceViaIO).
+	// Functions are the functions that PostgreSQL checks EXECUTE on for it: cast functions and the functions of domain
+	// checks. They are not in the order of their calls.
 	Functions []*catalog.Function
-	ViaIO     bool
+	// IO are the input and output functions outside pg_catalog that run, too, but that PostgreSQL does not check.
+	IO []*catalog.Function
+	// ViaIO is set when a value that is not an untyped literal goes through its text (CoerceViaIO).
+	ViaIO bool
 }
 
 // Error is a resolution failure as PostgreSQL reports it: 42883 undefined function, 42725 ambiguous function, 42804
