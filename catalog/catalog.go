@@ -43,8 +43,9 @@ type Login struct {
 	CreateRole  bool     `json:"create_role"`
 	CreateDB    bool     `json:"create_db"`
 	Replication bool     `json:"replication"`
-	MemberOf    []string `json:"member_of"` // all roles, direct or not; pg_read_server_files and its kin among them
-	Owns        int      `json:"owns"`      // relations outside the system schemas that the login owns, itself or as a member of their owner
+	MemberOf    []string `json:"member_of"`          // all roles, direct or not; pg_read_server_files and its kin among them
+	Elevated    []string `json:"elevated,omitempty"` // those of MemberOf that are superuser or BYPASSRLS
+	Owns        int      `json:"owns"`               // relations outside the system schemas that the login owns, itself or as a member of their owner
 }
 
 // Keyword is a row of the server's pg_get_keywords().

@@ -16,7 +16,8 @@ import (
 const maxDecoded = 1 << 30
 
 // ContentVersion returns the hex SHA-256 of what the snapshot says about the database. Two scans of an unchanged database
-// have the same: the name of the source, the time and the row estimates are left out.
+// have the same: the name of the source, the time and the row estimates are left out. A field that is added to these types
+// must be omitted from JSON when it is zero, or snapshots that were stored before it lose their version.
 func (s *Snapshot) ContentVersion() (string, error) {
 	content := *s
 	content.Source, content.Version, content.ScannedAt = "", "", time.Time{}

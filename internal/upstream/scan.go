@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -222,7 +223,9 @@ func decodeRow[T any](text []byte) (T, error) {
 	if !utf8.Valid(text) {
 		return value, fmt.Errorf("not UTF-8: %.200q", text)
 	}
-	if err := json.Unmarshal(text, &value); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&value); err != nil {
 		return value, fmt.Errorf("decoding %.200q: %w", text, err)
 	}
 	return value, nil

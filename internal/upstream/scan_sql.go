@@ -47,6 +47,8 @@ WITH RECURSIVE member(oid) AS (
 SELECT rolname AS name, rolsuper AS superuser, rolbypassrls AS bypass_rls, rolcreaterole AS create_role,
        rolcreatedb AS create_db, rolreplication AS replication,
        ARRAY(SELECT o.rolname FROM pg_roles o WHERE o.oid IN (SELECT oid FROM every) AND o.oid <> r.oid ORDER BY o.rolname) AS member_of,
+       ARRAY(SELECT o.rolname FROM pg_roles o WHERE o.oid IN (SELECT oid FROM every) AND o.oid <> r.oid
+             AND (o.rolsuper OR o.rolbypassrls) ORDER BY o.rolname) AS elevated,
        (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relowner IN (SELECT oid FROM every)
           AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp_)') AS owns
