@@ -1,0 +1,81 @@
+// Package admin serves operators' HTTP endpoints: is the process alive, can it serve, and with which ruleset and
+// catalogs. It shows no statement, key or address, and listens on loopback unless the configuration says otherwise.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// Status is what /v1/status shows.
+type Status struct {
+	Version  string         `json:"version"`
+	Started  time.Time      `json:"started"`
+	Ready    bool           `json:"ready"`
+	Problems []string       `json:"problems,omitempty"` // why it is not ready, or what an operator should look at
+	Ruleset  Ruleset        `json:"ruleset"`
+	Sources  []SourceStatus `json:"sources"`
+}
+
+// Ruleset names the ruleset in force.
+type Ruleset struct {
+	Number int64  `json:"number"`
+	Digest string `json:"digest"`
+	// LastError is why the newest document was not put in force; "" if it was.
+	LastError string `json:"last_error,omitempty"`
+}
+
+// SourceStatus is the state of a source.
+type SourceStatus struct {
+	ID        string     `json:"id"`
+	Enabled   bool       `json:"enabled"`
+	Catalog   string     `json:"catalog,omitempty"` // version of its snapshot; "" when it was never scanned
+	ScannedAt *time.Time `json:"scanned_at,omitempty"`
+}
+
+// Handler serves the endpoints from a func that reports the current state.
+//
+//	GET /healthz    200 while the process runs
+//	GET /readyz     200 when statements can be served, else 503; the body lists the problems
+//	GET /v1/status  200 and a Status
+//
+// Everything else is answered 404 or 405 with a JSON body {"error": ...}.
+func Handler(status func(context.Context) Status) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		s := status(r.Context())
+		code := http.StatusOK
+		if !s.Ready {
+			code = http.StatusServiceUnavailable
+		}
+		write(w, code, map[string]any{"ready": s.Ready, "problems": nonNil(s.Problems)})
+	})
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
+		write(w, http.StatusOK, status(r.Context()))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusNotFound, map[string]string{"error": "not_found"})
+	})
+	return mux
+}
+
+func nonNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+func write(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	// The client is gone if this fails; there is nobody left to tell.
+	_ = json.NewEncoder(w).Encode(body)
+}
