@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -10,28 +9,57 @@ import (
 )
 
 // Typed returns a func that reports if a name stands in the text as the caller typed it: the given identifiers,
-// folded as PostgreSQL folds them, one behind the other and joined by dots. Words in literals and comments do not
-// count. A refusal may name what this func confirms and nothing else that the caller cannot see.
+// folded as PostgreSQL folds them, one behind the other and joined by dots. An empty first identifier stands for any
+// qualifier: typed("", "ssn") asks for ssn behind a dot. Words in literals and comments do not count. A refusal may
+// name what this func confirms and nothing else that the caller cannot see.
 //
 // The text must have passed the gate of Analyze. It is scanned at the first call, so Typed itself costs nothing.
 func Typed(sql string) func(name ...string) bool {
-	words := sync.OnceValue(func() []string { return words(sql) })
-	return func(name ...string) bool {
-		want := make([]string, 0, 2*len(name))
-		for i, n := range name {
-			if i > 0 {
-				want = append(want, dot)
-			}
-			want = append(want, n)
-		}
-		all := words()
-		for i := range all {
-			if len(want) > 0 && len(all)-i >= len(want) && slices.Equal(all[i:i+len(want)], want) {
-				return true
-			}
-		}
+	text := sync.OnceValue(func() *typedText { return scanNames(sql) })
+	return func(name ...string) bool { return text().has(name) }
+}
+
+// typedText is a text as its identifiers in order, with the places of each.
+type typedText struct {
+	words  []string
+	places map[string][]int
+}
+
+func scanNames(sql string) *typedText {
+	t := &typedText{words: lexWords(sql), places: make(map[string][]int)}
+	for i, w := range t.words {
+		t.places[w] = append(t.places[w], i)
+	}
+	return t
+}
+
+func (t *typedText) has(name []string) bool {
+	if len(name) == 0 {
 		return false
 	}
+	for _, last := range t.places[name[len(name)-1]] {
+		if t.endsAt(last, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// endsAt reports if the last part of the name, at a place in the text, stands behind its other parts.
+func (t *typedText) endsAt(place int, name []string) bool {
+	for i := len(name) - 2; i >= 0; i-- {
+		if place < 1 || t.words[place-1] != dot {
+			return false
+		}
+		place -= 2
+		if i == 0 && name[0] == "" {
+			return true
+		}
+		if place < 0 || t.words[place] != name[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // Stand-ins for tokens that are no identifiers. No identifier holds a NUL, so none equals them.
@@ -40,8 +68,8 @@ const (
 	other = "\x00"
 )
 
-// words returns the identifiers of a text in order, with stand-ins for what is between them.
-func words(sql string) []string {
+// lexWords returns the identifiers of a text in order, with stand-ins for what is between them.
+func lexWords(sql string) []string {
 	scan, err := pg_query.Scan(sql)
 	if err != nil {
 		return nil
