@@ -51,6 +51,11 @@ type Decision struct {
 	Message string `json:"message,omitempty"`
 	Detail  string `json:"detail,omitempty"`
 	Hint    string `json:"hint,omitempty"`
+	// Position is a byte offset + 1 in the text, set when a decision passes an error of the analysis on.
+	Position int `json:"position,omitempty"`
+	// Remedies are the smallest changes of the governance document that would meet the denied needs. They are for
+	// operators: they name what the caller may not see.
+	Remedies []Remedy `json:"remedies,omitempty"`
 	// SQLState is 42501, or 0A000 for a built-in that the gateway never runs.
 	SQLState string `json:"sqlstate,omitempty"`
 	// WithholdDetail is an obligation: errors of the server must lose their detail, because a table in the
@@ -62,6 +67,18 @@ type Decision struct {
 type Input struct {
 	Identity string
 	Source   string
-	Facts    *analyze.Facts
+	Facts    *analyze.Facts // not used by DecideError
 	Catalog  *catalog.Index
+	// Typed reports if the caller typed a name (see analyze.Typed). Nil means that nothing was typed, so that
+	// messages name nothing.
+	Typed func(name ...string) bool
+}
+
+// Remedy is one change of the governance document.
+type Remedy struct {
+	Change   string `json:"change"` // "allow": add a permission; "remove": take a deny away
+	Role     string `json:"role"`
+	Action   Action `json:"action"`
+	Resource string `json:"resource"`
+	Line     int    `json:"line,omitempty"` // of the deny to take away
 }

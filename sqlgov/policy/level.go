@@ -1,0 +1,20 @@
+package policy
+
+import "interlock/catalog"
+
+// level says what a function of the system schemas needs before a statement may call it.
+type level int
+
+// The levels, the strictest first: a function that nobody has reviewed is never run.
+const (
+	levelNever level = iota // never runs through the gateway, whatever the document says
+	levelNamed              // runs if db.function.execute is allowed on it by name
+	levelFree               // runs for everyone, unless it is denied
+)
+
+func builtinLevel(f *catalog.Function) level {
+	if f.Volatility == "i" {
+		return levelFree
+	}
+	return levelNamed
+}

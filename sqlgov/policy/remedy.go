@@ -1,0 +1,57 @@
+package policy
+
+import "strings"
+
+// remedies finds the smallest changes of the document that would meet the denied needs. A reason with a note was not
+// decided by permissions.
+func (j *judge) remedies() {
+	seen := make(map[Remedy]bool)
+	for _, denied := range j.made.Denied {
+		if denied.Note != "" {
+			continue
+		}
+		for _, r := range j.set.remedies(&denied.Need) {
+			if !seen[r] {
+				seen[r] = true
+				j.made.Remedies = append(j.made.Remedies, r)
+			}
+		}
+	}
+}
+
+// remedies returns what would meet one need: every deny that covers it taken away, and an allow unless there is one.
+func (g *grantSet) remedies(n *Need) []Remedy {
+	var all []Remedy
+	allowed := false
+	for _, r := range g.rules[n.Action] {
+		switch {
+		case !r.resource.reaches(n.Schema, n.Object) || n.Column != "" && !r.resource.column(n.Column):
+		case r.effect == Deny:
+			all = append(all, Remedy{"remove", r.role, n.Action, r.resource.Text, r.line})
+		default:
+			allowed = true
+		}
+	}
+	if !allowed {
+		all = append(all, Remedy{Change: "allow", Role: g.roles[0], Action: n.Action, Resource: n.pattern()})
+	}
+	return all
+}
+
+// pattern is the resource pattern that names exactly what is needed.
+func (n *Need) pattern() string {
+	parts := []string{quoteIdent(n.Schema), quoteIdent(n.Object)}
+	if n.Column != "" {
+		parts = append(parts, quoteIdent(n.Column))
+	}
+	return strings.Join(parts, ".")
+}
+
+// quoteIdent writes an identifier so that PostgreSQL, and a resource pattern, read it back. Keywords are not quoted:
+// in a pattern they need no quotes.
+func quoteIdent(name string) string {
+	if plainIdentifier(name) && lowerASCII(name) == name {
+		return name
+	}
+	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+}
