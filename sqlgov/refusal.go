@@ -33,6 +33,33 @@ func Kinds() []Kind {
 	return all
 }
 
+// String returns the kind as the audit log has it.
+func (k Kind) String() string {
+	if k < 0 || k >= kinds {
+		return kindNames[Internal]
+	}
+	return kindNames[k]
+}
+
+var kindNames = [kinds]string{
+	Internal:            "internal",
+	InvalidInput:        "invalid_input",
+	Unauthenticated:     "unauthenticated",
+	Denied:              "denied",
+	HeldForApproval:     "held_for_approval",
+	RateLimited:         "rate_limited",
+	RequestTooLarge:     "request_too_large",
+	ResponseTooLarge:    "response_too_large",
+	UnknownSource:       "unknown_source",
+	SourceUnavailable:   "source_unavailable",
+	UpstreamUnreachable: "upstream_unreachable",
+	UpstreamFailed:      "upstream_failed",
+	AuditUnavailable:    "audit_unavailable",
+	CacheUnavailable:    "cache_unavailable",
+	Unsupported:         "unsupported",
+	Canceled:            "canceled",
+}
+
 // Refusal is a decision against the caller. It is the only error type that the core returns to a door.
 type Refusal struct {
 	Kind     Kind

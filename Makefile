@@ -1,0 +1,47 @@
+# InterLock. `make demo` shows it, `make test` proves it; both set up what is missing.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PACKAGES ?= ./...
+TOOL      = $(GO) tool -modfile=.ci/tools.mod
+
+.PHONY: help setup build demo test lint bench vuln fmt clean
+
+help:
+	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
+	@echo 'make test    everything that CI runs'
+	@echo 'make build   bin/interlock'
+	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
+	@echo 'make bench   benchmarks'
+	@echo 'make vuln    known vulnerabilities in dependencies (needs the network)'
+
+setup:
+	@.ci/setup
+
+build: setup
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/interlock ./cmd/interlock
+
+demo: build
+	@bin/interlock demo
+
+test: build lint
+	$(TOOL) gotestsum --format pkgname-and-test-fails -- -race -timeout 30m $(PACKAGES)
+
+lint: setup
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
+	$(GO) vet $(PACKAGES)
+	$(TOOL) staticcheck $(PACKAGES)
+	@.ci/compose-config
+
+bench: build
+	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
+
+vuln:
+	$(TOOL) govulncheck $(PACKAGES)
+
+fmt:
+	gofmt -w $$(git ls-files '*.go')
+
+clean:
+	rm -rf bin
