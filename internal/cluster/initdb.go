@@ -67,7 +67,10 @@ func makeDir(dir string, acc account) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("making the cluster's directory: %w", err)
 		}
-		return made, acc.own(made)
+		if err := acc.own(made); err != nil {
+			return "", errors.Join(err, os.Remove(made))
+		}
+		return made, nil
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -119,12 +122,19 @@ func ensureTemplate(ctx context.Context, cfg Config, acc account) (string, error
 	if err := usable(final, acc); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return final, err
 	}
-	making := fmt.Sprintf("%s.%d", final, os.Getpid())
+	making, err := os.MkdirTemp(cfg.Template, "making-")
+	if err != nil {
+		return "", fmt.Errorf("making the template: %w", err)
+	}
 	defer os.RemoveAll(making)
-	if err := initdb(ctx, cfg.BinDir, acc, making); err != nil {
+	if err := acc.own(making); err != nil {
 		return "", err
 	}
-	if err := os.Rename(making, final); err != nil {
+	data := filepath.Join(making, "data")
+	if err := initdb(ctx, cfg.BinDir, acc, data); err != nil {
+		return "", err
+	}
+	if err := os.Rename(data, final); err != nil {
 		return final, usable(final, acc)
 	}
 	return final, nil

@@ -63,7 +63,8 @@ func scanOnce(ctx context.Context, conn *pgx.Conn) (*catalog.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("beginning: %w", err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after Commit there is nothing to roll back; else an error is on its way
+	// After Commit there is nothing to roll back; otherwise an error is on its way already.
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 
 	s := &catalog.Snapshot{}
 	if err := readSession(ctx, conn, s); err != nil {
