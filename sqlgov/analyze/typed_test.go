@@ -15,7 +15,7 @@ func TestTyped(t *testing.T) {
 	}{
 		{"ssn", true}, {"SSN", false}, {`Weird "Name`, true}, {"name", true}, {"c.name", true},
 		{"crm.customers", true}, {"customers", true}, {"customers.c", false}, {"customers.name", false},
-		{"email", false}, {"phone", false}, {"fax", false}, {"select", true}, {"", false}, {" ", false},
+		{"email", false}, {"phone", false}, {"fax", false}, {"select", true}, {"", false}, {" ", false}, {".ssn", false}, {".name", true},
 		{"longer_than_the_sixty_three_bytes_that_postgresql_keeps_of_a_na", true},
 	} {
 		if got := typed(strings.Split(tc.name, ".")...); got != tc.want {

@@ -94,8 +94,9 @@ func (c *checker) role(r *RoleSpec) {
 	}
 	if c.roles[r.Name] != nil {
 		c.report(path, r.Line, "role %q is defined twice", r.Name)
+	} else {
+		c.roles[r.Name] = r
 	}
-	c.roles[r.Name] = r
 	if _, ok := c.sources[r.Source]; !ok {
 		c.report(append(path, "source"), r.Line, "unknown source %q%s", r.Source, Suggest(r.Source, c.sourceIDs()))
 	}

@@ -1,12 +1,19 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Suggest returns ` (did you mean "x"?)` for the candidate that is closest to a mistyped word, or "" when none is close.
 func Suggest(word string, candidates []string) string {
 	best, limit := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
-		if d := distance(word, c); d < limit {
+		d := distance(word, c)
+		if len(word) > 2 && (strings.HasPrefix(c, word) || strings.HasSuffix(c, "."+word)) {
+			d = 1 // a piece of the right word
+		}
+		if d < limit {
 			best, limit = c, d
 		}
 	}

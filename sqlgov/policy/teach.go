@@ -122,7 +122,7 @@ func named(what, name string) string {
 
 func (j *judge) columnMessage(d *denial) string {
 	rel := d.rel
-	if !j.typed("", d.columns[0]) {
+	if rel == nil || !j.typed("", d.columns[0]) {
 		// In a statement over several tables an unqualified column could be of any of them. Which one it is would
 		// tell that it exists.
 		rel = nil
