@@ -19,21 +19,21 @@ func Differences(a, b *Snapshot) []string {
 	}
 	d := differ{upgraded: a.ServerNum != b.ServerNum}
 	d.session(a, b)
-	compare(&d, a.Schemas, b.Schemas, func(s *Schema) string { return d.label("schema", s.Name, "") }, nil)
-	compare(&d, a.Extensions, b.Extensions, func(e *Extension) string { return "extension " + e.Name }, nil)
-	compare(&d, a.Relations, b.Relations, d.relation, relationChanges)
-	compare(&d, a.Types, b.Types, d.typ, nil)
-	compare(&d, a.Functions, b.Functions, func(f *Function) string {
+	d.add(compare(a.Schemas, b.Schemas, func(s *Schema) string { return d.label("schema", s.Name, "") }, nil))
+	d.add(compare(a.Extensions, b.Extensions, func(e *Extension) string { return "extension " + e.Name }, nil))
+	d.add(compare(a.Relations, b.Relations, d.relation, relationChanges))
+	d.add(compare(a.Types, b.Types, d.typ, nil))
+	d.add(compare(a.Functions, b.Functions, func(f *Function) string {
 		return d.label("function", f.Schema, f.Name+"("+f.Signature+")")
-	}, nil)
+	}, nil))
 	typeName := typeNamer(a, b)
-	compare(&d, a.Operators, b.Operators, func(o *Operator) string {
+	d.add(compare(a.Operators, b.Operators, func(o *Operator) string {
 		return d.label("operator", o.Schema, o.Name+" ("+typeName(o.Left)+", "+typeName(o.Right)+")")
-	}, nil)
-	compare(&d, a.Casts, b.Casts, func(c *Cast) string { return "cast from " + typeName(c.Source) + " to " + typeName(c.Target) }, nil)
-	compare(&d, a.Collations, b.Collations, func(c *Collation) string { return d.label("collation", c.Schema, c.Name) }, nil)
+	}, nil))
+	d.add(compare(a.Casts, b.Casts, func(c *Cast) string { return "cast from " + typeName(c.Source) + " to " + typeName(c.Target) }, nil))
+	d.add(compare(a.Collations, b.Collations, func(c *Collation) string { return d.label("collation", c.Schema, c.Name) }, nil))
 	if len(d.lines) == 0 && a.Version != b.Version {
-		d.add("details changed that have no line of their own")
+		d.say("details changed that have no line of their own")
 	}
 	return d.lines
 }
@@ -43,29 +43,31 @@ type differ struct {
 	lines    []string
 }
 
-func (d *differ) add(format string, args ...any) {
+func (d *differ) add(lines []string) { d.lines = append(d.lines, lines...) }
+
+func (d *differ) say(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
 func (d *differ) session(a, b *Snapshot) {
 	if a.Database != b.Database {
-		d.add("database %s is now %s", a.Database, b.Database)
+		d.say("database %s is now %s", a.Database, b.Database)
 	}
 	if a.ServerVersion != b.ServerVersion || a.ServerNum != b.ServerNum {
-		d.add("server version %s is now %s", a.ServerVersion, b.ServerVersion)
+		d.say("server version %s is now %s", a.ServerVersion, b.ServerVersion)
 	}
 	before, after := a.Login, b.Login
 	before.Owns, after.Owns = 0, 0 // what it owns changes with relations, which have their own lines
 	if before.Name != after.Name {
-		d.add("login %s is now %s", before.Name, after.Name)
+		d.say("login %s is now %s", before.Name, after.Name)
 	} else if !reflect.DeepEqual(before, after) {
-		d.add("login %s has other attributes or memberships", after.Name)
+		d.say("login %s has other attributes or memberships", after.Name)
 	}
 	if !reflect.DeepEqual(a.SearchPath, b.SearchPath) {
-		d.add("search_path %s is now %s", strings.Join(a.SearchPath, ", "), strings.Join(b.SearchPath, ", "))
+		d.say("search_path %s is now %s", strings.Join(a.SearchPath, ", "), strings.Join(b.SearchPath, ", "))
 	}
 	if drift := KeywordDrift(a.Keywords, b.Keywords); len(drift) > 0 {
-		d.add("keywords changed: %s", strings.Join(drift, ", "))
+		d.say("keywords changed: %s", strings.Join(drift, ", "))
 	}
 }
 
@@ -92,9 +94,10 @@ func (d *differ) typ(t *Type) string {
 	return d.label("type", t.Schema, t.Name)
 }
 
-// compare adds a line for each object of one side only, and for each that changed, in the order of the snapshots. label says
-// which objects are the same; changes says how one changed, and may be nil or silent, which makes the line "changed".
-func compare[T any](d *differ, a, b []T, label func(*T) string, changes func(before, after *T) []string) {
+// compare returns a line for each object of one side only, and for each that changed, in the order of the snapshots. label
+// says which objects are the same; changes says how one changed, and may be nil or silent, which makes the line "changed".
+func compare[T any](a, b []T, label func(*T) string, changes func(before, after *T) []string) []string {
+	var lines []string
 	before := make(map[string]*T, len(a))
 	for i := range a {
 		before[label(&a[i])] = &a[i]
@@ -107,7 +110,7 @@ func compare[T any](d *differ, a, b []T, label func(*T) string, changes func(bef
 		switch {
 		case name == "":
 		case old == nil:
-			d.add("%s added", name)
+			lines = append(lines, name+" added")
 		case !equal(old, &b[i]):
 			var how []string
 			if changes != nil {
@@ -116,14 +119,15 @@ func compare[T any](d *differ, a, b []T, label func(*T) string, changes func(bef
 			if len(how) == 0 {
 				how = []string{"changed"}
 			}
-			d.add("%s: %s", name, strings.Join(how, ", "))
+			lines = append(lines, name+": "+strings.Join(how, ", "))
 		}
 	}
 	for i := range a {
 		if name := label(&a[i]); before[name] != nil {
-			d.add("%s dropped", name)
+			lines = append(lines, name+" dropped")
 		}
 	}
+	return lines
 }
 
 // equal compares two objects without what ContentVersion leaves out.

@@ -19,7 +19,7 @@ import (
 const oldestServer = 140000
 
 // scanAttempts is how often a scan starts again when DDL that committed meanwhile broke it.
-const scanAttempts = 3
+const scanAttempts = 10
 
 // Scan reads what the database of conn contains, in one read-only REPEATABLE READ transaction. The login needs no
 // privilege beyond CONNECT. Definitions are printed under fixed settings, so that equal content gives equal text; the
@@ -40,6 +40,11 @@ func Scan(ctx context.Context, conn *pgx.Conn, source string) (*catalog.Snapshot
 		}
 		if attempt == scanAttempts || !brokenByDDL(err) {
 			return nil, fmt.Errorf("scanning the catalog of source %q: %w", source, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("scanning the catalog of source %q: %w", source, ctx.Err())
+		case <-time.After(time.Duration(attempt) * 20 * time.Millisecond):
 		}
 	}
 }
@@ -116,19 +121,20 @@ func readObjects(ctx context.Context, conn *pgx.Conn, s *catalog.Snapshot) error
 		return fmt.Errorf("reading login: %d rows", len(logins))
 	}
 	s.Login = logins[0]
-	read := reader{ctx: ctx, conn: conn}
-	s.Keywords = rowsOf[catalog.Keyword](&read, "keywords", keywordsSQL)
-	s.Schemas = rowsOf[catalog.Schema](&read, "schemas", schemasSQL)
-	s.Types = rowsOf[catalog.Type](&read, "types", typesSQL)
-	s.Functions = rowsOf[catalog.Function](&read, "functions", functionsSQL)
-	s.Operators = rowsOf[catalog.Operator](&read, "operators", operatorsSQL)
-	s.Casts = rowsOf[catalog.Cast](&read, "casts", castsSQL)
-	s.Extensions = rowsOf[catalog.Extension](&read, "extensions", extensionsSQL)
-	s.Collations = rowsOf[catalog.Collation](&read, "collations", collationsSQL)
-	s.Relations = rowsOf[catalog.Relation](&read, "relations", relationsSQL)
-	columns := rowsOf[relationColumn](&read, "columns", columnsSQL)
-	constraints := rowsOf[relationConstraint](&read, "constraints", constraintsSQL)
-	indexes := rowsOf[relationIndex](&read, "unique indexes", uniqueIndexesSQL)
+	read := reader{conn: conn}
+	// First, because it prints definitions: the sooner, the less DDL there is to break it.
+	s.Relations = rowsOf[catalog.Relation](ctx, &read, "relations", relationsSQL)
+	s.Keywords = rowsOf[catalog.Keyword](ctx, &read, "keywords", keywordsSQL)
+	s.Schemas = rowsOf[catalog.Schema](ctx, &read, "schemas", schemasSQL)
+	s.Types = rowsOf[catalog.Type](ctx, &read, "types", typesSQL)
+	s.Functions = rowsOf[catalog.Function](ctx, &read, "functions", functionsSQL)
+	s.Operators = rowsOf[catalog.Operator](ctx, &read, "operators", operatorsSQL)
+	s.Casts = rowsOf[catalog.Cast](ctx, &read, "casts", castsSQL)
+	s.Extensions = rowsOf[catalog.Extension](ctx, &read, "extensions", extensionsSQL)
+	s.Collations = rowsOf[catalog.Collation](ctx, &read, "collations", collationsSQL)
+	columns := rowsOf[relationColumn](ctx, &read, "columns", columnsSQL)
+	constraints := rowsOf[relationConstraint](ctx, &read, "constraints", constraintsSQL)
+	indexes := rowsOf[relationIndex](ctx, &read, "unique indexes", uniqueIndexesSQL)
 	if read.err != nil {
 		return read.err
 	}
@@ -182,16 +188,15 @@ func attach(relations []catalog.Relation, columns []relationColumn, constraints 
 
 // reader runs queries until one fails, and keeps that error.
 type reader struct {
-	ctx  context.Context
 	conn *pgx.Conn
 	err  error
 }
 
-func rowsOf[T any](r *reader, what, sql string) []T {
+func rowsOf[T any](ctx context.Context, r *reader, what, sql string) []T {
 	if r.err != nil {
 		return nil
 	}
-	rows, err := readRows[T](r.ctx, r.conn, what, sql)
+	rows, err := readRows[T](ctx, r.conn, what, sql)
 	r.err = err
 	return rows
 }
