@@ -58,7 +58,7 @@ func writeUntilKilled(dir string) {
 func TestKilledWriterLosesNothing(t *testing.T) {
 	cfg := Config{Dir: filepath.Join(t.TempDir(), "audit"), SegmentBytes: 64 << 10}
 	released := map[string]bool{}
-	for round := range 8 {
+	for round := range 6 {
 		killWriter(t, cfg.Dir, released)
 		before := verifyOK(t, cfg)
 		l := mustOpen(t, cfg)
@@ -85,7 +85,7 @@ func killWriter(t *testing.T, dir string, released map[string]bool) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	kill := time.AfterFunc(100*time.Millisecond+rand.N(200*time.Millisecond), func() { _ = cmd.Process.Kill() })
+	kill := time.AfterFunc(150*time.Millisecond+rand.N(60*time.Millisecond), func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
 	n := 0
 	for scan := bufio.NewScanner(out); scan.Scan(); n++ {

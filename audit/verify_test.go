@@ -279,3 +279,17 @@ func TestVerifyProgress(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+// TestCutUnderTheWriter removes the last entry while the log is in use.
+func TestCutUnderTheWriter(t *testing.T) {
+	cfg := testConfig(t)
+	l := mustOpen(t, cfg)
+	run(t, l, 2)
+	all := lines(t, cfg)
+	path := filepath.Join(cfg.Dir, segmentName(1))
+	must(t, os.Truncate(path, fileSize(t, cfg, 1)-int64(len(all[4]))-1))
+	expectProblem(t, cfg, CutTail, 5)
+	run(t, l, 1)
+	mustClose(t, l)
+	expectProblem(t, cfg, Missing, 5)
+}

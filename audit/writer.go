@@ -146,16 +146,18 @@ func indexLine(b []byte) int {
 // release answers entries that were written, or leaves them to the syncer.
 func (w *writer) release(batch []*pending) {
 	w.sync = w.sync[:0]
-	for _, p := range batch {
-		switch {
-		case p == nil:
-		case p.durable:
+	for i, p := range batch {
+		if p != nil && p.durable {
 			w.sync = append(w.sync, p)
-		default:
-			p.result <- nil
+			batch[i] = nil // the syncer answers it, and then it may be in use again
 		}
 	}
 	w.syncer.wrote(w.seq, w.seg.size, w.sync)
+	for _, p := range batch {
+		if p != nil {
+			p.result <- nil
+		}
+	}
 }
 
 // answer turns entries down.
