@@ -1,0 +1,135 @@
+package interlock
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "interlock/"
+
+// allowed says which of our packages each package may import, outside its tests. A package that is not listed may not
+// exist. Imports point one way: doors to the core, the core to what it is made of, adapters to the core, and only cmd
+// to all of them. So no door can reach a database, and no decision needs one.
+var allowed = map[string][]string{
+	"audit":          {},
+	"catalog":        {},
+	"sqlgov/typing":  {"catalog"},
+	"sqlgov/analyze": {"catalog", "sqlgov/typing"},
+	"sqlgov/policy":  {"catalog", "sqlgov/analyze"},
+	"sqlgov":         {"audit", "catalog", "internal/lru", "sqlgov/analyze", "sqlgov/policy"},
+	"pgwire":         {"sqlgov"},
+	"mcp":            {"catalog", "sqlgov"},
+
+	"internal/admin":    {},
+	"internal/cluster":  {},
+	"internal/lru":      {},
+	"internal/config":   {"sqlgov/policy"},
+	"internal/identity": {"sqlgov"},
+	"internal/store":    {"catalog", "sqlgov", "sqlgov/policy"},
+	"internal/upstream": {"catalog", "sqlgov", "sqlgov/policy"},
+
+	// Only tests import these two; gateway puts all parts together, for cmd and for tests.
+	"internal/pgtest":      {"internal/cluster"},
+	"internal/gatewaytest": {"internal/config", "internal/gateway", "internal/pgtest"},
+	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/config", "internal/identity", "internal/store",
+		"internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
+	"cmd/interlock": {"audit", "catalog", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",
+		"internal/store", "internal/upstream", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
+}
+
+// confined says which packages may import an outside package, or one below it.
+var confined = map[string][]string{
+	"github.com/jackc/pgx/v5/pgproto3":       {"pgwire", "internal/upstream", "internal/pgtest"},
+	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "cmd/interlock"},
+	"github.com/pganalyze/pg_query_go":       {"sqlgov/analyze"},
+	"database/sql":                           {"internal/store"},
+	"modernc.org/sqlite":                     {"internal/store"},
+	"go.yaml.in/yaml":                        {"internal/config"},
+	"github.com/spf13/cobra":                 {"cmd/interlock"},
+	"net/http":                               {"mcp", "internal/admin", "internal/identity", "internal/gateway", "cmd/interlock"},
+	"flag":                                   {"cmd/interlock"},
+	"os":                                     {"audit", "cmd/interlock", "internal/cluster", "internal/config", "internal/gateway", "internal/gatewaytest", "internal/identity", "internal/pgtest", "internal/store"},
+	"github.com/santhosh-tekuri/jsonschema/": {},
+}
+
+type goPackage struct {
+	ImportPath string
+	Name       string
+	Doc        string
+	Imports    []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Name,Doc,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("reading go list: %v", err)
+		}
+		if p.ImportPath != strings.TrimSuffix(module, "/") {
+			all = append(all, p)
+		}
+	}
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		may, listed := allowed[name]
+		if !listed {
+			t.Errorf("package %s is not in the table of imports", name)
+		}
+		for _, path := range p.Imports {
+			ours, isOurs := strings.CutPrefix(path, module)
+			if isOurs && !slices.Contains(may, ours) {
+				t.Errorf("%s must not import %s", name, ours)
+			}
+		}
+	}
+}
+
+func TestOutsidePackagesAreConfined(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		for _, path := range p.Imports {
+			if by, rule := confinement(path); rule && !slices.Contains(by, name) {
+				t.Errorf("%s must not import %s, which is confined to %v", name, path, by)
+			}
+		}
+	}
+}
+
+// confinement finds the rule for an import: that of the longest listed path that it is or lies below.
+func confinement(path string) (by []string, found bool) {
+	longest := ""
+	for prefix, packages := range confined {
+		if len(prefix) > len(longest) && (path == prefix || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")) && path != "os/exec" {
+			longest, by, found = prefix, packages, true
+		}
+	}
+	return by, found
+}
+
+func TestEveryPackageHasADoc(t *testing.T) {
+	for _, p := range packages(t) {
+		want := "Package " + p.Name
+		if p.Name == "main" {
+			want = "Command "
+		}
+		if !strings.HasPrefix(p.Doc, want) {
+			t.Errorf("%s: the package doc must start with %q, not %q", p.ImportPath, want, p.Doc)
+		}
+	}
+}
