@@ -152,8 +152,9 @@ type Type struct {
 	OID       OID    `json:"oid"`
 	Schema    string `json:"schema"`
 	Name      string `json:"name"`
-	Kind      string `json:"kind"`     // typtype: b base, c composite, d domain, e enum, p pseudo, r range, m multirange
-	Category  string `json:"category"` // typcategory
+	Display   string `json:"display,omitempty"` // format_type with search_path = pg_catalog: "integer", "app.status"
+	Kind      string `json:"kind"`              // typtype: b base, c composite, d domain, e enum, p pseudo, r range, m multirange
+	Category  string `json:"category"`          // typcategory
 	Preferred bool   `json:"preferred,omitempty"`
 	Element   OID    `json:"element,omitempty"` // typelem
 	// SubscriptHandler tells a true array (array_subscript_handler) from fixed-length types and jsonb.

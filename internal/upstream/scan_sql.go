@@ -130,7 +130,7 @@ const typesSQL = visible + `, ranges AS (
 ), checks AS (
   SELECT typ, array_agg(oid::bigint ORDER BY oid) AS funcs FROM called GROUP BY typ
 )
-SELECT t.oid::bigint AS oid, n.nspname AS schema, t.typname AS name, t.typtype AS kind, t.typcategory AS category,
+SELECT t.oid::bigint AS oid, n.nspname AS schema, t.typname AS name, format_type(t.oid, NULL) AS display, t.typtype AS kind, t.typcategory AS category,
        t.typispreferred AS preferred, t.typelem::bigint AS element,
        CASE WHEN t.typsubscript <> 0 THEN t.typsubscript::regproc::text END AS subscript_handler,
        t.typarray::bigint AS array, t.typrelid::bigint AS relation, t.typbasetype::bigint AS base,
