@@ -57,23 +57,31 @@ func (t *target) dial(ctx context.Context, network, address string) (net.Conn, e
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, network, address)
 	if err != nil {
-		return nil, &sqlgov.OpenError{Reason: sqlgov.OpenUnreachable, Err: err}
+		return nil, &dialError{sqlgov.OpenUnreachable, err}
 	}
 	if t.tls == nil {
 		if !local(raw.RemoteAddr()) {
 			_ = raw.Close()
-			return nil, &sqlgov.OpenError{Reason: sqlgov.OpenTLS,
-				Err: fmt.Errorf("%s is not a loopback address, so TLS cannot be disabled", raw.RemoteAddr())}
+			return nil, &dialError{sqlgov.OpenTLS, fmt.Errorf("%s is not a loopback address, so TLS cannot be disabled", raw.RemoteAddr())}
 		}
 		return raw, nil
 	}
 	secured, err := startTLS(ctx, raw, t.tls)
 	if err != nil {
 		_ = raw.Close()
-		return nil, &sqlgov.OpenError{Reason: sqlgov.OpenTLS, Err: err}
+		return nil, &dialError{sqlgov.OpenTLS, err}
 	}
 	return secured, nil
 }
+
+// dialError is a dial that failed before anything of PostgreSQL was said. Unlike sqlgov.OpenError it says why.
+type dialError struct {
+	reason sqlgov.OpenReason
+	err    error
+}
+
+func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Unwrap() error { return e.err }
 
 func local(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
@@ -169,17 +177,16 @@ func openError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var known *sqlgov.OpenError
-	if errors.As(err, &known) {
-		return &sqlgov.OpenError{Reason: known.Reason, Err: err}
-	}
 	return &sqlgov.OpenError{Reason: openReason(err), Err: err}
 }
 
 func openReason(err error) sqlgov.OpenReason {
+	var dial *dialError
 	var fromServer *pgconn.PgError
 	var network net.Error
 	switch {
+	case errors.As(err, &dial):
+		return dial.reason
 	case !errors.As(err, &fromServer):
 		if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded) {
 			return sqlgov.OpenUnreachable
