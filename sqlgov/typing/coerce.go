@@ -16,11 +16,15 @@ import (
 //
 // A record whose fields are known goes to a composite type by CoerceRow; ARRAY[...] under a cast to an array type is
 // coerced an element at a time, from each element's own type. 42846 if there is no way under an explicit cast, 42804
-// if there is none otherwise, 42846 for a record whose fields are not known.
+// if there is none otherwise, 42846 for a record whose fields are not known, 0A000 for an untyped literal as a
+// pseudo-type that has no values in SQL.
 func (r *Resolver) Coerce(from, to catalog.OID, ctx Context) (Coercion, error) {
 	var c Coercion
 	if !r.CanCoerce(from, to, ctx) {
 		return c, r.cannotCoerce(from, to, ctx)
+	}
+	if from == Unknown && r.unwritable(to) {
+		return c, errorf("0A000", "cannot accept a value of type %s", r.format(to))
 	}
 	if from == Record && to != Record && r.complex(to) {
 		return c, errorf("42846", "cannot cast type record to %s", r.format(to))
@@ -62,6 +66,15 @@ func (r *Resolver) CoerceTypmod(t catalog.OID) *catalog.Function {
 		return r.Catalog.Function(cast.Function)
 	}
 	return nil
+}
+
+// unwritable reports if a type is one that no literal can be of.
+func (r *Resolver) unwritable(t catalog.OID) bool {
+	switch t {
+	case Any, Unknown, Record, RecordArray, Void, cstring:
+		return false
+	}
+	return r.isKind(t, "p") && !polymorphic(t)
 }
 
 func (r *Resolver) cannotCoerce(from, to catalog.OID, ctx Context) error {

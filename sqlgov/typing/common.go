@@ -1,7 +1,7 @@
 package typing
 
 import (
-	"fmt"
+	"slices"
 
 	"interlock/catalog"
 )
@@ -14,16 +14,19 @@ import (
 func (r *Resolver) CommonType(context string, types []catalog.OID) (catalog.OID, error) {
 	t, err := r.common(types)
 	if err != nil {
-		err := *err
-		err.Message = fmt.Sprintf("%s %s", context, err.Message)
-		return 0, &err
+		return 0, errorf(err.SQLState, "%s %s", context, err.Message)
 	}
+	return t, r.checkCommon(context, types, t)
+}
+
+// checkCommon checks that every type can become the common one.
+func (r *Resolver) checkCommon(context string, types []catalog.OID, common catalog.OID) error {
 	for _, from := range types {
-		if !r.CanCoerce(from, t, Implicit) {
-			return 0, errorf("42846", "%s could not convert type %s to %s", context, r.format(from), r.format(t))
+		if !r.CanCoerce(from, common, Implicit) {
+			return errorf("42846", "%s could not convert type %s to %s", context, r.format(from), r.format(common))
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // common picks the common type without checking that every type can be coerced to it.
@@ -83,21 +86,28 @@ func (r *Resolver) ArrayConstructor(types []catalog.OID) (array, element catalog
 	if len(types) == 0 {
 		return 0, 0, errorf("42P18", "cannot determine type of empty array")
 	}
-	element, err = r.CommonType("ARRAY", types)
-	if err != nil {
+	element, failure := r.common(types)
+	if failure != nil {
+		return 0, 0, errorf(failure.SQLState, "ARRAY %s", failure.Message)
+	}
+	if array, err = r.arrayHolding(element, slices.ContainsFunc(types, r.nests)); err != nil {
 		return 0, 0, err
 	}
-	for _, t := range types {
-		if r.Elem(t) == 0 {
-			continue
-		}
-		if r.Elem(element) == 0 {
-			return 0, 0, errorf("42704", "could not find element type for data type %s", r.format(element))
-		}
-		return element, element, nil
+	return array, element, r.checkCommon("ARRAY", types, element)
+}
+
+// nests reports if an element of a type makes ARRAY[...] one dimension higher instead of an array of that type.
+func (r *Resolver) nests(t catalog.OID) bool { return t != int2Vector && t != oidVector && r.Elem(t) != 0 }
+
+func (r *Resolver) arrayHolding(element catalog.OID, nested bool) (catalog.OID, error) {
+	switch {
+	case nested && r.Elem(element) == 0:
+		return 0, errorf("42704", "could not find element type for data type %s", r.format(element))
+	case nested:
+		return element, nil
 	}
-	if array = r.ArrayOf(element); array == 0 {
-		return 0, 0, r.noArray(element)
+	if array := r.ArrayOf(element); array != 0 {
+		return array, nil
 	}
-	return array, element, nil
+	return 0, r.noArray(element)
 }

@@ -147,6 +147,8 @@ func (r *Resolver) checkKind(call Call, f *catalog.Function) error {
 		return errorf("42809", "%s is not a procedure", r.signature(call))
 	case !call.Procedure && f.Kind == "p":
 		return errorf("42809", "%s is a procedure", r.signature(call))
+	case f.Kind == "a" && len(call.Args) == 0 && !call.Star:
+		return errorf("42809", "%s(*) must be used to call a parameterless aggregate function", call.Name)
 	case f.Kind == "a":
 		return nil
 	case call.Star:

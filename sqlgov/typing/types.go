@@ -13,6 +13,7 @@ const (
 	int2Array               catalog.OID = 1005
 	textArray               catalog.OID = 1009
 	oidArray                catalog.OID = 1028
+	cstring                 catalog.OID = 2275
 	anyElement              catalog.OID = 2283
 	anyNonArray             catalog.OID = 2776
 	anyEnum                 catalog.OID = 3500
@@ -110,10 +111,12 @@ func (r *Resolver) Slice(t catalog.OID) (catalog.OID, error) {
 		return int2Array, nil
 	case base == oidVector:
 		return oidArray, nil
+	case base == JSONB:
+		return 0, errorf("42804", "jsonb subscript does not support slices")
 	case strings.HasSuffix(r.Catalog.Type(base).SubscriptHandler, "array_subscript_handler"):
 		return base, nil
 	}
-	return 0, errorf("0A000", "%s subscript does not support slices", r.format(base))
+	return 0, errorf("0A000", "slices of type %s are not supported", r.format(base))
 }
 
 // Composite returns the relation that describes the fields of a composite type or of a domain over one, or nil.

@@ -1,0 +1,295 @@
+package typing_test
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"interlock/catalog"
+	"interlock/internal/pgtest"
+	"interlock/internal/upstream"
+	"interlock/sqlgov/typing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// answer is what an expression resolves to, by the server or by the resolver.
+type answer struct {
+	state  string        // SQLSTATE of the failure
+	picked catalog.OID   // function behind the outermost call, operator or cast; 0 when nothing is called
+	result catalog.OID   // type
+	calls  []catalog.OID // every function called, sorted, each once
+
+	described catalog.OID // type that the server describes the result as: never a domain
+}
+
+func (a answer) String() string {
+	if a.state != "" {
+		return a.state
+	}
+	return fmt.Sprintf("function %d -> type %d, calls %v", a.picked, a.result, a.calls)
+}
+
+// equal treats an internal error of the server (it happens where a common type is no type to convert to) as any failure.
+func (a answer) equal(b answer) bool {
+	if b.state == "XX000" {
+		return a.state != ""
+	}
+	return a.state == b.state && a.picked == b.picked && a.result == b.result && slices.Equal(a.calls, b.calls)
+}
+
+// comparable leaves out of an answer what the other side cannot know: the server does not print the checks of
+// domains, and describes a result of a domain as of its base type where no function is called.
+func (o *oracle) comparable(a answer) answer {
+	r := typing.Resolver{Catalog: o.index}
+	if a.picked == 0 {
+		a.result = r.Base(a.result)
+	}
+	a.calls = slices.DeleteFunc(slices.Clone(a.calls), func(f catalog.OID) bool { return o.checks[f] && f != a.picked })
+	return a
+}
+
+// domainChecks lists the functions that domains check their values by.
+func domainChecks(x *catalog.Index) map[catalog.OID]bool {
+	checks := map[catalog.OID]bool{}
+	for i := range x.Snapshot.Types {
+		for _, f := range x.Snapshot.Types[i].CheckFuncs {
+			checks[f] = true
+		}
+	}
+	return checks
+}
+
+// oracle asks a real server how it analyses expressions. Nothing is run: the statements are only parsed, and the
+// server prints the analysed tree into a notice.
+type oracle struct {
+	conn   *pgx.Conn
+	index  *catalog.Index
+	checks map[catalog.OID]bool
+	tree   string
+}
+
+//go:embed testdata/setup.sql
+var setup string
+
+// scan reads the database of these tests, once for all of them.
+var scan = sync.OnceValues(func() (*catalog.Index, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	snapshot, err := upstream.Scan(ctx, conn, "test")
+	if err != nil {
+		return nil, err
+	}
+	return catalog.NewIndex(snapshot), nil
+})
+
+// dsn names the database that newOracle has made, for scan.
+var dsn string
+
+// newOracle connects to the database of these tests, and makes and scans it first if need be.
+func newOracle(t *testing.T) (*oracle, *catalog.Index) {
+	t.Helper()
+	dsn = pgtest.Start(t).Shared(t, "typing", setup)
+	x, err := scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &oracle{index: x, checks: domainChecks(x)}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Message == "parse tree:" {
+			o.tree = n.Detail
+		}
+	}
+	ctx := context.Background()
+	if o.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.conn.Close(ctx) })
+	const chatty = `set log_min_messages = panic; set client_min_messages = log; set debug_print_parse = on;
+		set debug_pretty_print = off`
+	if _, err := o.conn.PgConn().Exec(ctx, chatty).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	return o, x
+}
+
+// resolver resolves along a path, which the server searches from now on, too.
+func (o *oracle) resolver(t *testing.T, x *catalog.Index, path ...string) *typing.Resolver {
+	t.Helper()
+	if _, err := o.conn.Exec(context.Background(), "set search_path = "+strings.Join(path, ",")); err != nil {
+		t.Fatal(err)
+	}
+	return &typing.Resolver{Catalog: x, Path: path}
+}
+
+// ask returns the server's answers to expressions, in order.
+func (o *oracle) ask(t *testing.T, expressions []string) []answer {
+	t.Helper()
+	var answers []answer
+	for batch := range slices.Chunk(expressions, 200) {
+		answers = append(answers, o.askBatch(t, batch)...)
+	}
+	return answers
+}
+
+func (o *oracle) askBatch(t *testing.T, batch []string) []answer {
+	t.Helper()
+	p := o.conn.PgConn().StartPipeline(context.Background())
+	for _, e := range batch {
+		p.SendPrepare("", statement(e), nil)
+		p.SendPipelineSync()
+	}
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	answers := make([]answer, 0, len(batch))
+	for range batch {
+		o.tree = ""
+		answers = append(answers, o.next(t, p))
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return answers
+}
+
+// statement wraps an expression, unless it is a statement already.
+func statement(e string) string {
+	if strings.HasPrefix(e, "CALL ") || strings.HasPrefix(e, "INSERT ") {
+		return e
+	}
+	return "SELECT " + e
+}
+
+// next reads the answer to one statement, up to its synchronization.
+func (o *oracle) next(t *testing.T, p *pgconn.Pipeline) answer {
+	t.Helper()
+	var a answer
+	for {
+		results, err := p.GetResults()
+		var failure *pgconn.PgError
+		switch {
+		case errors.As(err, &failure):
+			a.state = failure.Code
+			continue
+		case err != nil:
+			t.Fatal(err)
+		}
+		switch r := results.(type) {
+		case *pgconn.StatementDescription:
+			a = readTree(o.tree)
+			if len(r.Fields) == 1 {
+				a.described = catalog.OID(r.Fields[0].DataTypeOID)
+			}
+			if a.picked == 0 {
+				a.result = a.described
+			}
+		case *pgconn.PipelineSync:
+			return a
+		}
+	}
+}
+
+var (
+	target  = regexp.MustCompile(`(?:\{TARGETENTRY :expr|:funcexpr) \{\w+(?: :opno \d+)? :(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+) :\w+type (\d+)`)
+	callees = regexp.MustCompile(` :(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)`)
+)
+
+// readTree finds the functions in a printed tree.
+func readTree(tree string) answer {
+	var a answer
+	tree = strings.Join(strings.Fields(tree), " ") // the server breaks its lines
+	if m := target.FindStringSubmatch(tree); m != nil {
+		a.picked, a.result = oid(m[1]), oid(m[2])
+	}
+	for _, m := range callees.FindAllStringSubmatch(tree, -1) {
+		a.calls = append(a.calls, oid(m[1]))
+	}
+	a.calls = distinct(a.calls)
+	return a
+}
+
+func oid(s string) catalog.OID {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		panic(err)
+	}
+	return catalog.OID(n)
+}
+
+func distinct(oids []catalog.OID) []catalog.OID {
+	slices.Sort(oids)
+	return slices.Compact(oids)
+}
+
+// failed turns a resolver's error into an answer.
+func failed(err error) answer {
+	var e *typing.Error
+	if !errors.As(err, &e) {
+		return answer{state: err.Error()}
+	}
+	return answer{state: e.SQLState}
+}
+
+// compare asks the server and reports every expression on which the resolver disagrees.
+func (o *oracle) compare(t *testing.T, expressions []string, got []answer) {
+	t.Helper()
+	o.compareOnly(t, expressions, got, func(a answer) answer { return a })
+}
+
+// conversion is the part of an answer that matters where no function is called by name.
+func conversion(a answer) answer { return answer{state: a.state, calls: a.calls} }
+
+// described is the part of an answer that says what type an expression has, and what is called to get there.
+func described(a answer) answer {
+	if a.described != 0 {
+		a.result = a.described
+	}
+	return answer{state: a.state, result: a.result, calls: a.calls}
+}
+
+// compareOnly is compare for a part of the answers.
+func (o *oracle) compareOnly(t *testing.T, expressions []string, got []answer, part func(answer) answer) {
+	t.Helper()
+	want := o.ask(t, expressions)
+	disagreements := 0
+	for i, e := range expressions {
+		got[i], want[i] = part(o.comparable(got[i])), part(o.comparable(want[i]))
+		if strings.HasPrefix(e, "CALL ") {
+			got[i] = answer{state: got[i].state} // the server does not print the tree of a CALL
+		}
+		if got[i].equal(want[i]) {
+			continue
+		}
+		if disagreements++; disagreements <= 40 {
+			t.Errorf("%s\n\tgot  %v\n\twant %v", e, got[i], want[i])
+		}
+	}
+	resolved := 0
+	for _, w := range want {
+		if w.state == "" {
+			resolved++
+		}
+	}
+	t.Logf("%d cases (%d resolve, %d fail), %d disagreements", len(want), resolved, len(want)-resolved, disagreements)
+}
