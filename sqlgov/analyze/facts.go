@@ -84,12 +84,26 @@ type Statement struct {
 	// Name is the prepared statement's name (Prepare, Execute, Deallocate; "" in Deallocate means all), the
 	// savepoint, or the parameter (Set, Show).
 	Name string
-	// Prepared is the text of the statement that Prepare prepares.
+	// Prepared is the text of a PREPARE statement, the name and the parameter types included. The caller keeps it and gives
+	// it back by Env.Prepared when the name is executed.
 	Prepared string
+	// Settings are the parameters that Set changes, and the transaction modes of Begin.
+	Settings []Setting
+	// SessionValues are the words that tell who and where the session is: current_user, current_schema and kin. They are
+	// no functions to PostgreSQL.
+	SessionValues []string
 	// NoWhere is set for an UPDATE or DELETE without a WHERE clause at the top level or in a CTE.
 	NoWhere bool
 	// Locks is set when rows are locked by FOR UPDATE or FOR SHARE.
 	Locks bool
+}
+
+// Setting is a parameter with the value that a statement gives it.
+type Setting struct {
+	Name    string // as the server spells it: TimeZone, transaction_isolation
+	Value   string // as written; several values are joined by ", "
+	Default bool   // RESET and SET ... TO DEFAULT
+	Local   bool   // SET LOCAL
 }
 
 // ReadOnly reports if the statement neither writes nor locks.
@@ -110,7 +124,11 @@ type Facts struct {
 type Env struct {
 	Catalog    *catalog.Index
 	SearchPath []string // schemas in order; pg_catalog is searched first unless it is listed
-	// Prepared returns the text behind a statement that the session prepared, for EXECUTE. Nil means none.
+	// ParamTypes are the types that the client declared for $1, $2, ... (Parse message); 0 leaves one open.
+	ParamTypes []catalog.OID
+	Limits     Limits
+	// Prepared returns what EXECUTE of a name runs: Statement.Prepared of a PREPARE, or the text of a statement that the
+	// session prepared by the protocol. Nil means none.
 	Prepared func(name string) (sql string, ok bool)
 }
 

@@ -1,0 +1,183 @@
+package analyze
+
+import (
+	"interlock/catalog"
+	"interlock/sqlgov/typing"
+
+	pg "github.com/pganalyze/pg_query_go/v5"
+)
+
+// funcCall is a call as written. f(x) can also be a cast, and the field f of a row x.
+func (a *analysis) funcCall(s *scope, n *pg.FuncCall) value {
+	schema, name := a.qualified(words(n.Funcname), n.Location)
+	args := a.exprs(s, n.Args)
+	sorts := make([]value, len(n.AggOrder))
+	for i, sort := range n.AggOrder {
+		sorts[i] = a.sortKey(s, sort.GetSortBy(), nil)
+	}
+	if n.AggWithinGroup {
+		args = append(args, sorts...)
+	}
+	extra := lineages(sorts)
+	if n.AggFilter != nil {
+		extra = append(extra, a.boolean(a.expr(s, n.AggFilter), "FILTER", location(n.AggFilter)).from)
+	}
+	if n.Over != nil {
+		extra = append(extra, a.window(s, n.Over))
+	}
+	v := a.resolveCall(n, schema, name, args)
+	v.from = union(append(extra, v.from)...)
+	return v
+}
+
+// resolveCall picks the function. Column notation is the last resort, and only for a plain call.
+func (a *analysis) resolveCall(n *pg.FuncCall, schema, name string, args []value) value {
+	call := typing.Call{Schema: schema, Name: name, Variadic: n.FuncVariadic, Star: n.AggStar}
+	for i, v := range args {
+		arg := typing.Arg{Type: v.typ}
+		if i < len(n.Args) {
+			arg.Name = n.Args[i].GetNamedArgExpr().GetName()
+		}
+		call.Args = append(call.Args, arg)
+	}
+	if n.AggWithinGroup {
+		call.WithinGroup = len(n.AggOrder)
+	}
+	match, err := a.types.Function(call)
+	if err == nil {
+		a.checkDrift(n, schema, name, call, match)
+		return a.called(match, args, n.Location)
+	}
+	if plainCall(n) && len(args) == 1 && schema == "" {
+		if v, ok := a.field(args[0], name); ok {
+			return a.projection(args[0], v, name)
+		}
+	}
+	must(err, n.Location, words(n.Funcname)...)
+	return value{}
+}
+
+// projection is name(row). When the name is a type's too, the value counts as all of the row.
+func (a *analysis) projection(row, field value, name string) value {
+	if _, err := a.types.TypeName("", name); err == nil {
+		field.from = row.from
+	}
+	return field
+}
+
+func plainCall(n *pg.FuncCall) bool {
+	return n.AggOrder == nil && n.AggFilter == nil && n.Over == nil && !n.AggStar && !n.AggDistinct && !n.AggWithinGroup &&
+		!n.FuncVariadic && len(n.Args) == 1 && n.Args[0].GetNamedArgExpr() == nil
+}
+
+// called notes a function and coerces its arguments.
+func (a *analysis) called(match typing.Match, args []value, location int32) value {
+	if match.Function == nil {
+		return a.coerce(args[0], match.Coercion, typing.Explicit, location)
+	}
+	a.use(match.Function)
+	for i := range args {
+		if i < len(match.ArgTypes) {
+			a.coerce(args[i], match.ArgTypes[i], typing.Implicit, location)
+		}
+	}
+	v := derived(match.Result, lineages(args)...)
+	v.fields = a.outFields(match, typesOf(args), v.from)
+	if len(v.fields) == 1 && v.typ != typing.Record {
+		v.result, v.fields = v.fields[0].name, nil
+	}
+	return v
+}
+
+// outFields are the OUT parameters of a function that returns them as a record; a single one only names the result.
+func (a *analysis) outFields(match typing.Match, args []catalog.OID, from *lineage) []column {
+	f := match.Function
+	var fields []column
+	for i := range min(len(f.AllArgs), len(f.ArgModes)) {
+		switch f.ArgModes[i] {
+		case 'o', 'b', 't':
+			c := column{typ: a.outType(match, f.AllArgs[i], args), from: from}
+			if i < len(f.ArgNames) {
+				c.name = f.ArgNames[i]
+			}
+			fields = append(fields, c)
+		}
+	}
+	return fields
+}
+
+// outType resolves a polymorphic OUT parameter from the actual arguments.
+func (a *analysis) outType(match typing.Match, declared catalog.OID, args []catalog.OID) catalog.OID {
+	if !isPolymorphic(declared) {
+		return declared
+	}
+	for i, in := range match.Function.Args {
+		if i >= len(args) {
+			break
+		}
+		switch actual := a.types.Base(args[i]); {
+		case in == declared:
+			return actual
+		case isArrayFamily(in) && !isArrayFamily(declared) && a.types.Elem(actual) != 0:
+			return a.types.Elem(actual)
+		case !isArrayFamily(in) && isPolymorphic(in) && isArrayFamily(declared):
+			return a.types.ArrayOf(actual)
+		}
+	}
+	return typing.Unknown
+}
+
+func isArrayFamily(t catalog.OID) bool { return t == typing.AnyArray || t == 5078 }
+
+// window is OVER, or a definition of the WINDOW clause: what it partitions and orders by shapes the value.
+func (a *analysis) window(s *scope, n *pg.WindowDef) *lineage {
+	base := n.Refname
+	if base == "" && !s.defining {
+		base = n.Name
+	}
+	from := []*lineage{s.windows[base]}
+	if base != "" && from[0] == nil {
+		failAt(n.Location, "42704", "window %q does not exist", base)
+	}
+	for _, key := range n.PartitionClause {
+		v := a.expr(s, key)
+		a.groups(v.typ)
+		from = append(from, v.from)
+	}
+	for _, sort := range n.OrderClause {
+		v := a.sortKey(s, sort.GetSortBy(), nil)
+		a.groups(v.typ)
+		from = append(from, v.from)
+	}
+	from = append(from, a.frameOffset(s, n.StartOffset, n), a.frameOffset(s, n.EndOffset, n))
+	return union(from...)
+}
+
+// Bits of WindowDef.FrameOptions.
+const (
+	frameRange = 0x02
+)
+
+// frameOffset is "n PRECEDING". The offset of a RANGE frame has a type of its own.
+func (a *analysis) frameOffset(s *scope, offset *pg.Node, n *pg.WindowDef) *lineage {
+	if offset == nil {
+		return nil
+	}
+	v := a.expr(s, offset)
+	if n.FrameOptions&frameRange == 0 {
+		v = a.coerce(v, typing.Int8, typing.Assignment, n.Location)
+	}
+	return v.from
+}
+
+// checkDrift guards the calls that the parser's grammar writes with pg_catalog in front, where an older server looks
+// the name up along the search path.
+func (a *analysis) checkDrift(n *pg.FuncCall, schema, name string, call typing.Call, match typing.Match) {
+	if schema != "pg_catalog" || !a.known.drifts(name) {
+		return
+	}
+	call.Schema = ""
+	if other, err := a.types.Function(call); err != nil || other.Function != match.Function {
+		unsupported(n.Location, "the function "+name+" beside the parser's own is")
+	}
+}

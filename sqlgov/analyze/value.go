@@ -1,0 +1,209 @@
+package analyze
+
+import (
+	"slices"
+	"strings"
+
+	"interlock/catalog"
+	"interlock/sqlgov/typing"
+
+	pg "github.com/pganalyze/pg_query_go/v5"
+)
+
+// value is what is known of an expression.
+type value struct {
+	typ    catalog.OID // typing.Unknown for a literal or parameter that no use has typed yet
+	from   *lineage
+	name   string // the output name, for a column of "*"
+	result string // what a function calls its one result
+	plain  bool   // a column reference and nothing more; origin says which, if the column is a table's
+	origin origin
+	fields []column // of a record whose shape is known
+	row    *entry   // the whole row of this entry
+	param  int32    // $n, while its type is open
+	null   bool     // the literal NULL
+}
+
+// derived is a new value of a type, made from others.
+func derived(typ catalog.OID, from ...*lineage) value { return value{typ: typ, from: union(from...)} }
+
+func lineages(values []value) []*lineage {
+	parts := make([]*lineage, len(values))
+	for i := range values {
+		parts[i] = values[i].from
+	}
+	return parts
+}
+
+func typesOf(values []value) []catalog.OID {
+	types := make([]catalog.OID, len(values))
+	for i := range values {
+		types[i] = values[i].typ
+	}
+	return types
+}
+
+// coerce turns a value into another type and notes the functions that this calls.
+func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location int32) value {
+	a.settle(&v, to)
+	if v.typ == to {
+		return v
+	}
+	if to == typing.Any || to == 0 || isPolymorphic(to) {
+		return v
+	}
+	var c typing.Coercion
+	var err error
+	if v.typ == typing.Record && len(v.fields) > 0 && a.types.Composite(to) != nil {
+		c, err = a.types.CoerceRow(fieldTypes(v.fields), to, ctx)
+	} else {
+		c, err = a.types.Coerce(v.typ, to, ctx)
+	}
+	must(err, location)
+	a.use(c.Functions...)
+	return value{typ: to, from: v.from}
+}
+
+// settle gives an open parameter its type: the first use decides.
+func (a *analysis) settle(v *value, to catalog.OID) {
+	if v.param == 0 || v.typ != typing.Unknown || to == typing.Unknown || isPseudo(to) {
+		return
+	}
+	a.params[v.param-1] = to
+	v.typ, v.param = to, 0
+	if base := a.types.Base(to); base != to {
+		c, err := a.types.Coerce(typing.Unknown, to, typing.Implicit)
+		must(err, -1)
+		a.use(c.Functions...)
+	}
+}
+
+// settled gives a value whose type nobody decided the type text.
+func (a *analysis) settled(v value) value {
+	if v.typ != typing.Unknown {
+		return v
+	}
+	a.settle(&v, typing.Text)
+	v.typ, v.null = typing.Text, false
+	return v
+}
+
+// common brings values to their common type, in the order in which PostgreSQL looks at them.
+func (a *analysis) common(context string, values []value, location int32) (catalog.OID, []value) {
+	t, err := a.types.CommonType(context, distinctTypes(values))
+	must(err, location)
+	done := make([]value, len(values))
+	for i := range values {
+		done[i] = a.coerce(values[i], t, typing.Implicit, location)
+	}
+	return t, done
+}
+
+// distinctTypes are the types of the values, each once, in order of appearance: a list of 100,000 constants has one.
+func distinctTypes(values []value) []catalog.OID {
+	var types []catalog.OID
+	for i := range values {
+		if !slices.Contains(types, values[i].typ) {
+			types = append(types, values[i].typ)
+		}
+	}
+	return types
+}
+
+// boolean demands a condition.
+func (a *analysis) boolean(v value, context string, location int32) value {
+	if v.typ != typing.Unknown && !a.types.CanCoerce(v.typ, typing.Bool, typing.Assignment) {
+		failAt(location, "42804", "argument of %s must be type boolean, not type %s", context, a.typeName(v.typ))
+	}
+	return a.coerce(v, typing.Bool, typing.Assignment, location)
+}
+
+func fieldTypes(fields []column) []catalog.OID {
+	types := make([]catalog.OID, len(fields))
+	for i := range fields {
+		types[i] = fields[i].typ
+	}
+	return types
+}
+
+// typeName names a type for a message.
+func (a *analysis) typeName(t catalog.OID) string {
+	typ := a.env.Catalog.Type(t)
+	if typ == nil {
+		return "unknown"
+	}
+	return typ.Name
+}
+
+// isPolymorphic reports if a declared type stands for a family of types.
+func isPolymorphic(t catalog.OID) bool {
+	switch t {
+	case 2283, 2277, 2776, 3500, 3831, 4537, 5077, 5078, 5079, 5080, 4538:
+		return true
+	}
+	return false
+}
+
+// isPseudo reports if a declared type cannot be the type of a parameter.
+func isPseudo(t catalog.OID) bool { return t == typing.Any || t == 0 || isPolymorphic(t) }
+
+// typeOf resolves a type as written.
+func (a *analysis) typeOf(n *pg.TypeName) catalog.OID {
+	if n.PctType {
+		unsupported(n.Location, "%TYPE is")
+	}
+	if n.Setof {
+		failAt(n.Location, "42809", "type cannot be declared SETOF here")
+	}
+	names := words(n.Names)
+	schema, name := a.qualified(names, n.Location)
+	typ, err := a.types.TypeName(schema, name)
+	must(err, n.Location)
+	oid := typ.OID
+	if len(n.ArrayBounds) > 0 && a.types.Elem(oid) == 0 {
+		if oid = a.types.ArrayOf(oid); oid == 0 {
+			fail(unknown(n.Location, "42704", "could not find array type for data type %s", name))
+		}
+	}
+	return oid
+}
+
+// cast is a cast as written: the length function of varchar(10) is part of it.
+func (a *analysis) cast(v value, n *pg.TypeName, location int32) value {
+	to := a.typeOf(n)
+	v = a.coerce(v, to, typing.Explicit, location)
+	if len(n.Typmods) > 0 {
+		a.use(a.types.CoerceTypmod(to))
+	}
+	return v
+}
+
+// words are the strings of a list of names.
+func words(list []*pg.Node) []string {
+	names := make([]string, 0, len(list))
+	for _, n := range list {
+		if s := n.GetString_(); s != nil {
+			names = append(names, s.Sval)
+		}
+	}
+	return names
+}
+
+// qualified splits a name into schema and name. A database in front must be the current one.
+func (a *analysis) qualified(names []string, location int32) (schema, name string) {
+	switch len(names) {
+	case 1:
+		return "", names[0]
+	case 2:
+		return names[0], names[1]
+	case 3:
+		if names[0] == a.env.Catalog.Snapshot.Database {
+			return names[1], names[2]
+		}
+		failAt(location, "0A000", "cross-database references are not implemented: %s", join(names))
+	}
+	failAt(location, "42601", "improper qualified name (too many dotted names): %s", join(names))
+	return "", ""
+}
+
+func join(names []string) string { return strings.Join(names, ".") }

@@ -1,0 +1,214 @@
+package analyze
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"weak"
+
+	"interlock/catalog"
+)
+
+// knowledge is what follows from a catalog alone and is worth keeping: what views are made of, and which keywords
+// differ. It lives as long as the catalog's index.
+type knowledge struct {
+	drift map[string]bool
+
+	mu    sync.Mutex
+	views map[catalog.OID]*view
+}
+
+// view is what a view's definition touches. The functions run with the rights of whoever reads the view.
+type view struct {
+	columns []viewColumn
+	calls   []*catalog.Function // called whichever columns are read
+	reads   []origin            // of a security_invoker view: checked against whoever reads it; number 0 is any column
+	tables  []*catalog.Relation // of a security_invoker view: its tables, which FOR UPDATE reaches
+	refusal *Error
+}
+
+type viewColumn struct {
+	from  *lineage
+	calls []*catalog.Function
+	base  origin // the column itself, if it is one
+}
+
+// maxViewDepth bounds views over views. PostgreSQL refuses circular ones.
+const maxViewDepth = 100
+
+var (
+	knowledgeMu  sync.Mutex
+	knowledgeMap = map[weak.Pointer[catalog.Index]]*knowledge{}
+)
+
+// knowledgeOf returns what is kept about a catalog. It holds no reference that would keep the catalog alive for longer
+// than the analyses that use it.
+func knowledgeOf(index *catalog.Index) *knowledge {
+	key := weak.Make(index)
+	knowledgeMu.Lock()
+	defer knowledgeMu.Unlock()
+	k := knowledgeMap[key]
+	if k == nil {
+		k = &knowledge{drift: keywordDrift(index.Snapshot.Keywords), views: map[catalog.OID]*view{}}
+		knowledgeMap[key] = k
+		runtime.AddCleanup(index, forgetKnowledge, key)
+	}
+	return k
+}
+
+func forgetKnowledge(key weak.Pointer[catalog.Index]) {
+	knowledgeMu.Lock()
+	defer knowledgeMu.Unlock()
+	delete(knowledgeMap, key)
+}
+
+// viewOf returns what a view or materialized view is made of, from its definition.
+func (a *analysis) viewOf(rel *catalog.Relation) *view {
+	a.known.mu.Lock()
+	v := a.known.views[rel.OID]
+	a.known.mu.Unlock()
+	if v == nil {
+		v = a.analyseView(rel)
+		a.known.mu.Lock()
+		a.known.views[rel.OID] = v
+		a.known.mu.Unlock()
+	}
+	if v.refusal != nil {
+		failAt(-1, "0A000", "view %q cannot be analysed: %s", rel.Schema+"."+rel.Name, v.refusal.Message)
+	}
+	return v
+}
+
+// analyseView resolves a definition, in which every name outside pg_catalog is qualified.
+func (a *analysis) analyseView(rel *catalog.Relation) (v *view) {
+	v = &view{}
+	defer func() {
+		if e := refusal(recover()); e != nil {
+			v = &view{refusal: e}
+		}
+	}()
+	if a.depth >= maxViewDepth {
+		failAt(-1, "54001", "views nest too deeply")
+	}
+	var out Statement
+	in := newAnalysis(rel.Definition, &Env{Catalog: a.env.Catalog, SearchPath: []string{"pg_catalog"}}, a.known, &out)
+	in.depth = a.depth + 1
+	s := &scope{}
+	columns := in.definition(s, rel)
+	if len(columns) != len(rel.Columns) {
+		failAt(-1, "XX000", "its definition has %d columns", len(columns))
+	}
+	in.finish()
+	v.note(in, rel, columns)
+	return v
+}
+
+// definition analyses the one SELECT of a view.
+func (a *analysis) definition(s *scope, rel *catalog.Relation) []column {
+	if e := admit(rel.Definition, Limits{}); e != nil {
+		fail(e)
+	}
+	stmts, e := parse(rel.Definition)
+	if e != nil {
+		fail(e)
+	}
+	if len(stmts) != 1 || stmts[0].Stmt.GetSelectStmt() == nil {
+		failAt(-1, "XX000", "its definition is not one SELECT")
+	}
+	n := stmts[0].Stmt.GetSelectStmt()
+	if len(n.DistinctClause) == 0 && len(n.ValuesLists) == 0 {
+		a.columnScope = s
+	}
+	return a.selectStmt(s, n).columns
+}
+
+func (v *view) note(in *analysis, rel *catalog.Relation, columns []column) {
+	v.calls = ownFunctions(in.out.Functions)
+	for i := range columns {
+		c := viewColumn{from: &lineage{columns: in.lineageOf(&columns[i]).flatten()}, base: columns[i].origin}
+		v.columns = append(v.columns, c)
+	}
+	perColumn := len(in.columns) == len(columns)
+	for i, calls := range in.columns {
+		for _, f := range ownFunctions(calls) {
+			// The planner drops what nobody reads, but for what is volatile or returns sets.
+			if !perColumn || f.Volatility == "v" || f.ReturnsSet {
+				v.calls = append(v.calls, f)
+			} else {
+				v.columns[i].calls = append(v.columns[i].calls, f)
+			}
+		}
+	}
+	if !rel.SecurityInvoker {
+		return
+	}
+	for _, c := range in.out.Reads {
+		v.reads = append(v.reads, origin{in.env.Catalog.Relation(c.Relation), c.Num})
+	}
+	v.tables = slices.Clone(in.touched)
+}
+
+// ownFunctions leaves PostgreSQL's own functions out: what a view calls of them is its owner's business.
+func ownFunctions(list []*catalog.Function) []*catalog.Function {
+	var own []*catalog.Function
+	for _, f := range list {
+		if !catalog.IsSystemSchema(f.Schema) {
+			own = append(own, f)
+		}
+	}
+	return own
+}
+
+// openView notes what reading a view calls, and for a security_invoker view what it reads.
+func (a *analysis) openView(rel *catalog.Relation) {
+	if rel.Kind != catalog.View {
+		return
+	}
+	v := a.viewOf(rel)
+	a.use(v.calls...)
+	for _, r := range v.reads {
+		a.touch(r.rel)
+		if r.num != 0 {
+			a.read(r.rel, r.num)
+		}
+	}
+}
+
+func (a *analysis) useViewColumn(rel *catalog.Relation, num int16) {
+	if rel.Kind != catalog.View || num < 1 {
+		return
+	}
+	if v := a.viewOf(rel); int(num) <= len(v.columns) {
+		a.use(v.columns[num-1].calls...)
+	}
+}
+
+// relationLineage is what a column of a relation derives from: the column itself, the columns that a generated one is
+// computed from, and for a view what its definition makes it of.
+func (a *analysis) relationLineage(rel *catalog.Relation, num int16) *lineage {
+	if rel.Kind == catalog.View && num > 0 && int(num) <= len(rel.Columns) {
+		return a.viewOf(rel).columns[num-1].from
+	}
+	l := &lineage{columns: []Column{nameColumn(rel, num)}}
+	if rel.Kind == catalog.MaterializedView && num > 0 && int(num) <= len(rel.Columns) {
+		l.from = append(l.from, a.viewOf(rel).columns[num-1].from)
+	}
+	if c := columnNumbered(rel, num); c != nil && c.Generated {
+		for _, n := range c.DependsOn {
+			l.columns = append(l.columns, nameColumn(rel, n))
+		}
+	}
+	return l
+}
+
+// drifts reports if a word is a keyword of another kind for the server than for the parser.
+func (k *knowledge) drifts(word string) bool { return k.drift[word] }
+
+// paramType is the type that a client declared for a parameter; 0 leaves it open.
+func (k *knowledge) paramType(t catalog.OID) catalog.OID {
+	const unknownType = 705
+	if t == 0 {
+		return unknownType
+	}
+	return t
+}
