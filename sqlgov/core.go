@@ -1,0 +1,232 @@
+package sqlgov
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+
+	"interlock/audit"
+	"interlock/catalog"
+	"interlock/internal/lru"
+	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/policy"
+)
+
+// Recorder writes the audit log. An error from any method refuses the request.
+type Recorder interface {
+	// Intent records an allowed request before it runs.
+	Intent(context.Context, *audit.Record) error
+	// Outcome records how a request with an intent ended.
+	Outcome(context.Context, *audit.Outcome) error
+	// Request records a request that did not run, with its outcome.
+	Request(context.Context, *audit.Record, *audit.Outcome) error
+}
+
+// Core is the governance core. Its fields are set before first use and not changed afterwards; all methods are safe
+// for concurrent use.
+type Core struct {
+	Rules    *Rules
+	Catalogs *Catalogs
+	Keys     Keys
+	Upstream Upstream
+	Audit    Recorder
+	Log      zerolog.Logger
+
+	// FactsBytes bounds the cache of facts; 0 means 64 MiB.
+	FactsBytes int64
+	// Limits bound the texts that are analysed; the zero value means the defaults.
+	Limits analyze.Limits
+
+	factsOnce sync.Once
+	facts     *lru.Cache[factsKey, *judged]
+}
+
+// admission is a request on its way through the steps, and afterwards the permit to run it.
+type admission struct {
+	core    *Core
+	id      string
+	caller  Caller
+	source  string
+	sql     string
+	params  []catalog.OID // types of $1... that the client declared, 0 for those that it left open
+	started time.Time
+	// prepared looks up a statement that the session prepared, for EXECUTE. Nil on doors without sessions.
+	prepared func(name string) (string, bool)
+	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
+	accept func(*analyze.Facts) *Refusal
+	// rehearse is set to judge without running: nothing is recorded unless the request is refused.
+	rehearse bool
+
+	rules    *policy.Ruleset
+	src      *policy.SourceSpec
+	index    *catalog.Index
+	judged   *judged
+	decision *ruledDecision
+	failed   *policy.Decision // instead of decision, when the analysis failed
+}
+
+// admit takes a request through every step that comes before execution, in the one order there is. It returns nil
+// when the request may run: then finish must be called with how it ended. A refusal has been recorded already.
+func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
+	a.core, a.started = c, time.Now()
+	if a.id == "" {
+		a.id = audit.NewID()
+	}
+	for _, step := range [...]func(context.Context, *admission) *Refusal{
+		c.identify, c.resolveSource, c.analyse, c.authorise, c.intend,
+	} {
+		if r := step(ctx, a); r != nil {
+			return c.refuse(ctx, a, r)
+		}
+	}
+	return nil
+}
+
+// identify checks that the key still stands and that the identity is in the ruleset.
+func (c *Core) identify(ctx context.Context, a *admission) *Refusal {
+	a.rules = c.Rules.Current()
+	if a.rules == nil {
+		return &Refusal{Kind: SourceUnavailable, SQLState: "08004", Message: "the gateway has no ruleset in force"}
+	}
+	if err := c.Keys.Active(ctx, a.caller.KeyID); err != nil {
+		var r *Refusal
+		if errors.As(err, &r) {
+			return r
+		}
+		return &Refusal{Kind: Unauthenticated, SQLState: "28000", Message: "the API key cannot be checked", Err: err}
+	}
+	if !a.rules.Knows(a.caller.Identity) {
+		return &Refusal{Kind: Unauthenticated, SQLState: "28000",
+			Message: fmt.Sprintf("identity %q is not in the ruleset in force", a.caller.Identity),
+			Hint:    "Ask your administrator to add it to the governance document."}
+	}
+	return nil
+}
+
+// resolveSource finds the source. One that the caller has no grant on is answered as one that does not exist.
+func (c *Core) resolveSource(_ context.Context, a *admission) *Refusal {
+	src := a.rules.Source(a.source)
+	if src == nil || !a.rules.Granted(a.caller.Identity, a.source) {
+		return &Refusal{Kind: UnknownSource, SQLState: "3D000",
+			Message: fmt.Sprintf("source %q does not exist", a.source),
+			Hint:    "List the sources that you may use, or ask your administrator for access."}
+	}
+	if src.Disabled {
+		return &Refusal{Kind: SourceUnavailable, SQLState: "08004",
+			Message: fmt.Sprintf("source %q is disabled", a.source)}
+	}
+	a.src = src
+	if a.index = c.Catalogs.Index(a.source); a.index == nil {
+		return &Refusal{Kind: SourceUnavailable, SQLState: "08004",
+			Message: fmt.Sprintf("source %q has not been catalogued yet", a.source),
+			Hint:    "Its server could not be scanned so far; try again shortly."}
+	}
+	return nil
+}
+
+// analyse finds out what the text touches. When it names something unknown, the catalog may be behind the server.
+func (c *Core) analyse(ctx context.Context, a *admission) *Refusal {
+	err := c.judge(a)
+	if err != nil && err.Unknown {
+		if newer := c.Catalogs.refreshUnknown(ctx, a.src, a.index); newer != a.index {
+			a.index = newer
+			err = c.judge(a)
+		}
+	}
+	if err != nil {
+		return c.unanalysed(a, err)
+	}
+	if a.accept != nil {
+		return a.accept(a.judged.facts)
+	}
+	return nil
+}
+
+// unanalysed turns an analysis error into a refusal that tells the caller no more than the caller's roles allow.
+func (c *Core) unanalysed(a *admission, err *analyze.Error) *Refusal {
+	d := a.rules.DecideError(a.input(nil), err)
+	a.failed = d
+	r := &Refusal{Kind: InvalidInput, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail, Hint: d.Hint,
+		Position: characters(a.sql, d.Position), Err: err}
+	switch d.SQLState {
+	case "0A000":
+		r.Kind = Unsupported
+	case "42501":
+		r.Kind = Denied
+	case "54000", "54001":
+		r.Kind = RequestTooLarge
+	}
+	return r
+}
+
+// characters turns a byte offset + 1 into PostgreSQL's position, which counts characters.
+func characters(sql string, position int) int {
+	if position <= 0 || position > len(sql)+1 {
+		return 0
+	}
+	return utf8.RuneCountInString(sql[:position-1]) + 1
+}
+
+func (a *admission) input(facts *analyze.Facts) policy.Input {
+	return policy.Input{Identity: a.caller.Identity, Source: a.source, Typed: analyze.Typed(a.sql), Facts: facts, Catalog: a.index}
+}
+
+// authorise asks the policy for a decision on the facts.
+func (c *Core) authorise(_ context.Context, a *admission) *Refusal {
+	a.decision = a.judged.decide(a)
+	d := a.decision.Decision
+	if d.Verdict == policy.Allowed {
+		return nil
+	}
+	r := &Refusal{Kind: Denied, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail, Hint: d.Hint}
+	if r.SQLState == "0A000" {
+		r.Kind = Unsupported
+	}
+	return r
+}
+
+// intend records what is about to run. Nothing runs without it.
+func (c *Core) intend(ctx context.Context, a *admission) *Refusal {
+	if a.rehearse {
+		return nil
+	}
+	if err := c.Audit.Intent(ctx, a.newRecord()); err != nil {
+		return auditUnavailable(err)
+	}
+	return nil
+}
+
+func auditUnavailable(err error) *Refusal {
+	return &Refusal{Kind: AuditUnavailable, SQLState: "58030", Err: err,
+		Message: "the audit log cannot be written, so nothing was run",
+		Hint:    "Try again later, or tell your administrator."}
+}
+
+// refuse records a refusal and completes it with its decision id. If that fails too, the caller learns that the
+// audit log is unavailable, and nothing else.
+func (c *Core) refuse(ctx context.Context, a *admission, r *Refusal) *Refusal {
+	if r.Kind == AuditUnavailable {
+		c.Log.Error().Err(r.Err).Msg("audit log unavailable")
+		return r
+	}
+	now := time.Now()
+	out := &audit.Outcome{ID: a.id, Time: now, Status: audit.Refused, SQLState: r.SQLState, Duration: now.Sub(a.started), Refusal: r.told()}
+	if err := c.Audit.Request(context.WithoutCancel(ctx), a.newRecord(), out); err != nil {
+		return c.refuse(ctx, a, auditUnavailable(err))
+	}
+	shown := *r
+	shown.DecisionID = a.id
+	return &shown
+}
+
+// RecordRefusal records a request that a door turned down by itself (failed authentication, a message that it does
+// not support) and sets r.DecisionID. When the audit log cannot be written, *r becomes the refusal that says so.
+func (c *Core) RecordRefusal(ctx context.Context, caller Caller, source string, r *Refusal) {
+	a := &admission{core: c, id: audit.NewID(), caller: caller, source: source, started: time.Now(), rules: c.Rules.Current()}
+	*r = *c.refuse(ctx, a, r)
+}

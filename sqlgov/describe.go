@@ -1,0 +1,153 @@
+package sqlgov
+
+import (
+	"context"
+	"time"
+
+	"interlock/audit"
+	"interlock/sqlgov/policy"
+)
+
+// maxTables bounds the tables that DescribeAccess lists for one source.
+const maxTables = 200
+
+// SourceInfo describes a source that a caller may use.
+type SourceInfo struct {
+	ID          string   `json:"id"`
+	Kind        string   `json:"kind"`
+	Description string   `json:"description,omitempty"`
+	Roles       []string `json:"roles"`
+	Status      string   `json:"status"` // "active", or "not_catalogued" until its first scan
+}
+
+// Access is what a caller's own source roles allow and deny on one source.
+type Access struct {
+	Roles     []string           `json:"roles"`
+	Allow     []policy.Statement `json:"allow"`
+	Deny      []policy.Statement `json:"deny"`
+	Resources Resources          `json:"resources"`
+}
+
+// Resources are the tables and columns of a source that the caller may read.
+type Resources struct {
+	Enforced   bool      `json:"enforced"`   // statements are checked against catalogued columns
+	Catalogued bool      `json:"catalogued"` // there is a catalog; without one every statement is refused
+	ScannedAt  time.Time `json:"scanned_at,omitzero"`
+	// CatalogTruncated is always false for PostgreSQL: the catalog is scanned whole.
+	CatalogTruncated bool          `json:"catalog_truncated"`
+	Tables           []TableAccess `json:"tables"`
+	Truncated        bool          `json:"truncated"` // there are more than 200 tables
+}
+
+// TableAccess lists the columns of one table that the caller may read.
+type TableAccess struct {
+	Table      string   `json:"table"` // schema.table
+	Columns    []string `json:"columns"`
+	AllColumns bool     `json:"all_columns"`
+}
+
+// ColumnInfo is one column that the caller may describe.
+type ColumnInfo struct {
+	TableSchema string `json:"table_schema"`
+	TableName   string `json:"table_name"`
+	ColumnName  string `json:"column_name"`
+	DataType    string `json:"data_type"`
+}
+
+// Sources lists the enabled sources on which the caller holds a grant.
+func (c *Core) Sources(ctx context.Context, caller Caller) ([]SourceInfo, error) {
+	a := &admission{caller: caller}
+	if r := c.look(ctx, a); r != nil {
+		return nil, r
+	}
+	infos := []SourceInfo{}
+	for _, id := range a.rules.Sources(caller.Identity) {
+		src := a.rules.Source(id)
+		if src.Disabled {
+			continue
+		}
+		info := SourceInfo{ID: id, Kind: src.Kind, Description: src.Description, Status: "active",
+			Roles: a.rules.Roles(caller.Identity, id)}
+		if c.Catalogs.Index(id) == nil {
+			info.Status = "not_catalogued"
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
+}
+
+// DescribeAccess says what the caller's roles allow and deny, by source. A source that the caller holds no grant on is
+// left out; source "" means all.
+func (c *Core) DescribeAccess(ctx context.Context, caller Caller, source string) (map[string]Access, error) {
+	a := &admission{caller: caller, source: source}
+	if r := c.look(ctx, a); r != nil {
+		return nil, r
+	}
+	all := map[string]Access{}
+	for _, id := range a.rules.Sources(caller.Identity) {
+		if source == "" || source == id {
+			all[id] = c.access(a, id)
+		}
+	}
+	return all, nil
+}
+
+func (c *Core) access(a *admission, source string) Access {
+	index := c.Catalogs.Index(source)
+	seen := a.rules.Access(a.caller.Identity, source, index)
+	acc := Access{Roles: seen.Roles, Allow: nonNil(seen.Allow), Deny: nonNil(seen.Deny),
+		Resources: Resources{Enforced: true, Catalogued: index != nil, Tables: []TableAccess{}}}
+	if index == nil {
+		return acc
+	}
+	acc.Resources.ScannedAt = index.Snapshot.ScannedAt
+	tables, truncated := seen.Readable(maxTables)
+	for i := range tables {
+		t := &tables[i]
+		acc.Resources.Tables = append(acc.Resources.Tables, TableAccess{
+			Table: t.Relation.Schema + "." + t.Relation.Name, Columns: t.ReadNames(), AllColumns: t.AllRead()})
+	}
+	acc.Resources.Truncated = truncated
+	return acc
+}
+
+func nonNil(s []policy.Statement) []policy.Statement {
+	if s == nil {
+		return []policy.Statement{}
+	}
+	return s
+}
+
+// DescribeSource lists the columns of a source that the caller may describe.
+func (c *Core) DescribeSource(ctx context.Context, caller Caller, source string) ([]ColumnInfo, error) {
+	a := &admission{caller: caller, source: source}
+	if r := c.look(ctx, a, c.resolveSource); r != nil {
+		return nil, r
+	}
+	infos := []ColumnInfo{}
+	for _, t := range a.rules.Access(caller.Identity, source, a.index).Tables {
+		for _, col := range t.Describe {
+			infos = append(infos, ColumnInfo{t.Relation.Schema, t.Relation.Name, col.Name, col.TypeName})
+		}
+	}
+	return infos, nil
+}
+
+// look admits a request that reads the ruleset and the catalog only: no statement runs, so one record tells it all.
+func (c *Core) look(ctx context.Context, a *admission, more ...func(context.Context, *admission) *Refusal) *Refusal {
+	a.core, a.id, a.started = c, audit.NewID(), time.Now()
+	for _, step := range append([]func(context.Context, *admission) *Refusal{c.identify}, more...) {
+		if r := step(ctx, a); r != nil {
+			return c.refuse(ctx, a, r)
+		}
+	}
+	j := &audit.Judgement{Verdict: string(policy.Allowed), Kinds: []string{"describe"}}
+	a.nameVersions(j)
+	rec := a.newRecord()
+	rec.Judgement = j
+	now := time.Now()
+	if err := c.Audit.Request(ctx, rec, &audit.Outcome{ID: a.id, Time: now, Status: audit.OK, Duration: now.Sub(a.started)}); err != nil {
+		return c.refuse(ctx, a, auditUnavailable(err))
+	}
+	return nil
+}

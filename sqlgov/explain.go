@@ -1,0 +1,95 @@
+package sqlgov
+
+import (
+	"context"
+	"errors"
+
+	"interlock/catalog"
+	"interlock/sqlgov/policy"
+)
+
+// Explanation is how a statement of an identity would be judged, step by step.
+type Explanation struct {
+	Identity string `json:"identity"`
+	Source   string `json:"source"`
+	Verdict  string `json:"verdict"`
+	// Steps are those that were taken, in order; the last one decided.
+	Steps     []ExplainedStep `json:"steps"`
+	Statement string          `json:"statement"` // with literals replaced
+	Kinds     []string        `json:"kinds,omitempty"`
+	Reads     []string        `json:"reads,omitempty"`
+	Writes    []string        `json:"writes,omitempty"`
+	Functions []string        `json:"functions,omitempty"`
+	Reasons   []policy.Reason `json:"reasons,omitempty"`
+	// Refusal is what the caller would be told.
+	Refusal *ExplainedRefusal `json:"refusal,omitempty"`
+	// Remedies are the smallest changes of the governance document that would allow the statement.
+	Remedies []policy.Remedy `json:"remedies,omitempty"`
+	Ruleset  int64           `json:"ruleset"`
+	Catalog  string          `json:"catalog,omitempty"`
+}
+
+// ExplainedStep is one step of the pipeline.
+type ExplainedStep struct {
+	Name   string `json:"name"`
+	Passed bool   `json:"passed"`
+}
+
+// ExplainedRefusal is what a caller is told.
+type ExplainedRefusal struct {
+	Kind     string `json:"kind"`
+	SQLState string `json:"sqlstate"`
+	Message  string `json:"message"`
+	Detail   string `json:"detail,omitempty"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// Explain judges a statement offline, from a ruleset and a catalog, by the same steps that enforcement takes. It asks
+// no database, checks no key and records nothing. A nil index means that the source was never scanned.
+func Explain(rules *policy.Ruleset, index *catalog.Index, identity, source, sql string) *Explanation {
+	c := &Core{Rules: &Rules{}, Keys: anyKey{}, Catalogs: offline(source, index)}
+	c.Rules.Set(rules)
+	a := &admission{core: c, caller: Caller{Identity: identity}, source: source, sql: sql}
+	e := &Explanation{Identity: identity, Source: source, Verdict: string(policy.Allowed), Ruleset: rules.Number}
+	steps := [...]struct {
+		name string
+		take func(context.Context, *admission) *Refusal
+	}{{"identity", c.identify}, {"source", c.resolveSource}, {"analysis", c.analyse}, {"source roles", c.authorise}}
+	for _, step := range steps {
+		r := step.take(context.Background(), a)
+		e.Steps = append(e.Steps, ExplainedStep{step.name, r == nil})
+		if r != nil {
+			e.Verdict = string(policy.Refused)
+			e.Refusal = &ExplainedRefusal{r.Kind.String(), r.SQLState, r.Message, r.Detail, r.Hint}
+			break
+		}
+	}
+	e.describe(a)
+	return e
+}
+
+func (e *Explanation) describe(a *admission) {
+	judgement := a.judgement()
+	e.Statement, e.Kinds, e.Reads = judgement.Statement, judgement.Kinds, judgement.Reads
+	e.Writes, e.Functions, e.Catalog = judgement.Writes, judgement.Functions, judgement.Catalog
+	switch {
+	case a.decision != nil:
+		e.Reasons, e.Remedies = a.decision.Reasons, a.decision.Remedies
+	case a.failed != nil:
+		e.Reasons = a.failed.Reasons
+	}
+}
+
+// anyKey stands in for the key store where no key is shown.
+type anyKey struct{}
+
+func (anyKey) Active(context.Context, string) error { return nil }
+
+// offline are catalogs that hold one snapshot and cannot scan.
+func offline(source string, index *catalog.Index) *Catalogs {
+	c := &Catalogs{Scan: func(context.Context, *policy.SourceSpec) (*catalog.Snapshot, error) { return nil, errOffline }}
+	c.source(source).index = index
+	return c
+}
+
+var errOffline = errors.New("there is no server to scan")

@@ -1,0 +1,123 @@
+package sqlgov
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"interlock/audit"
+	"interlock/catalog"
+	"interlock/internal/lru"
+	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/policy"
+)
+
+// defaultFactsBytes bounds the cache of facts.
+const defaultFactsBytes = 64 << 20
+
+// factsKey is everything that facts depend on. The catalog stands for the search path too: both come from one scan.
+type factsKey struct {
+	sql    string
+	params string // declared parameter types
+	index  *catalog.Index
+}
+
+// judged is a text's facts with what follows from them: decisions by identity, and the audit record's lists. It is
+// shared by all requests with the same text and catalog.
+type judged struct {
+	facts *analyze.Facts
+	index *catalog.Index
+	names recordNames
+
+	decisions sync.Map // identity -> ruledDecision; at most one entry an identity
+}
+
+// ruledDecision is a decision under one ruleset, with what the audit log says of it.
+type ruledDecision struct {
+	*policy.Decision
+	rules     *policy.Ruleset
+	judgement *audit.Judgement
+}
+
+// judge sets a.judged to the facts of a.sql. Facts that depend on the session are not cached.
+func (c *Core) judge(a *admission) *analyze.Error {
+	if a.judged != nil && a.judged.index == a.index && !a.judged.facts.SessionBound {
+		return nil
+	}
+	key := factsKey{a.sql, paramsKey(a.params), a.index}
+	if j, ok := c.cache().Get(key); ok {
+		a.judged = j
+		return nil
+	}
+	facts, err := analyze.Analyze(a.sql, analyze.Env{
+		Catalog:    a.index,
+		ParamTypes: a.params,
+		SearchPath: a.index.Snapshot.SearchPath,
+		Prepared:   a.prepared,
+		Limits:     c.Limits,
+	})
+	if err != nil {
+		var e *analyze.Error
+		if !errors.As(err, &e) {
+			e = &analyze.Error{SQLState: "XX000", Message: "the statement cannot be analysed"}
+		}
+		return e
+	}
+	a.judged = &judged{facts: facts, index: a.index, names: namesOf(facts)}
+	if !facts.SessionBound {
+		c.cache().Add(key, a.judged, cost(a.sql, facts))
+	}
+	return nil
+}
+
+func paramsKey(params []catalog.OID) string {
+	if len(params) == 0 {
+		return ""
+	}
+	key := make([]byte, 0, 4*len(params))
+	for _, p := range params {
+		key = binary.BigEndian.AppendUint32(key, uint32(p))
+	}
+	return string(key)
+}
+
+func (c *Core) cache() *lru.Cache[factsKey, *judged] {
+	c.factsOnce.Do(func() {
+		limit := c.FactsBytes
+		if limit <= 0 {
+			limit = defaultFactsBytes
+		}
+		c.facts = lru.New[factsKey, *judged](limit)
+	})
+	return c.facts
+}
+
+// cost estimates the bytes that cached facts hold: the text, its normal form, and a rough size for every list entry
+// together with its name in the audit record.
+func cost(sql string, f *analyze.Facts) int64 {
+	n := 1024 + len(sql) + len(f.Normalized)
+	for i := range f.Statements {
+		s := &f.Statements[i]
+		n += 256 + 160*(len(s.Reads)+len(s.Writes)) + 64*len(s.Functions)
+		for _, o := range s.Output {
+			n += 96 + 64*len(o.Columns)
+		}
+	}
+	return int64(n)
+}
+
+// decide returns the decision for the admission's identity, from the cache while the ruleset stands.
+func (j *judged) decide(a *admission) *ruledDecision {
+	if d, ok := j.decisions.Load(a.caller.Identity); ok && d.(*ruledDecision).rules == a.rules {
+		return d.(*ruledDecision)
+	}
+	d := &ruledDecision{rules: a.rules, judgement: &audit.Judgement{}}
+	d.Decision = a.rules.Decide(a.input(j.facts))
+	a.nameVersions(d.judgement)
+	j.fill(d.judgement)
+	d.judgement.Verdict = string(d.Verdict)
+	d.judgement.Reasons, _ = json.Marshal(d.Reasons) // plain strings and numbers: it cannot fail
+	j.decisions.Store(a.caller.Identity, d)
+	return d
+}

@@ -1,0 +1,257 @@
+package sqlgov
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"interlock/audit"
+	"interlock/catalog"
+	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/policy"
+)
+
+// Defaults of policy.SourceLimits.
+const (
+	defaultStatementTimeout = 5 * time.Minute
+	defaultRows             = 1000
+	defaultBytes            = 8 << 20
+)
+
+// Request is one statement of a caller for a source.
+type Request struct {
+	Caller  Caller
+	Source  string
+	SQL     string
+	MaxRows int // rows wanted at most; 0 or more than the source's limit means the source's limit
+}
+
+// Result is the outcome of a statement that ran.
+type Result struct {
+	DecisionID string
+	Columns    []ResultColumn // empty for a statement that returns no rows
+	Rows       [][][]byte     // in text format, as the server printed them; nil is NULL
+	Tag        string         // "SELECT 3", "INSERT 0 1"
+	Truncated  bool           // the statement has more rows than Limit
+	Limit      int
+}
+
+// ResultColumn describes a column of a result.
+type ResultColumn struct {
+	Name     string
+	Type     catalog.OID
+	TypeName string // as format_type prints it, without its modifier: "integer", "numeric"
+}
+
+// Query runs one statement for a caller. It may run in any order with other statements, so statements that only make
+// sense in a session (transaction control, SET, PREPARE) are refused. Cancelling ctx cancels it on the server. All
+// errors are *Refusal.
+func (c *Core) Query(ctx context.Context, req Request) (*Result, error) {
+	a := &admission{caller: req.Caller, source: req.Source, sql: req.SQL, accept: onlyStateless}
+	if r := c.admit(ctx, a); r != nil {
+		return nil, r
+	}
+	res, e, r := c.run(ctx, a, req.MaxRows)
+	if lost := a.finish(ctx, e); lost != nil {
+		return nil, lost
+	}
+	if r != nil {
+		r.DecisionID = a.id
+		return nil, r
+	}
+	return res, nil
+}
+
+// onlyStateless refuses texts that are not exactly one statement that stands by itself.
+func onlyStateless(f *analyze.Facts) *Refusal {
+	if len(f.Statements) != 1 || f.Statements[0].Kind == analyze.Empty {
+		return &Refusal{Kind: InvalidInput, SQLState: "42601",
+			Message: fmt.Sprintf("one statement is expected, not %d", countStatements(f)),
+			Hint:    "Send each statement in a call of its own."}
+	}
+	switch k := f.Statements[0].Kind; k {
+	case analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Truncate, analyze.Show:
+		return nil
+	default:
+		return &Refusal{Kind: Unsupported, SQLState: "0A000",
+			Message: fmt.Sprintf("%s needs a session, which this door does not have", k),
+			Hint:    "Every call runs in a transaction of its own. Use the PostgreSQL door for sessions."}
+	}
+}
+
+func countStatements(f *analyze.Facts) int {
+	n := 0
+	for i := range f.Statements {
+		if f.Statements[i].Kind != analyze.Empty {
+			n++
+		}
+	}
+	return n
+}
+
+// collector takes a result from the server up to its limits.
+type collector struct {
+	a        *admission
+	res      *Result
+	maxBytes int64
+	bytes    int64
+}
+
+// errWithheld stops a statement whose result must not be released; the refusal says why.
+type errWithheld struct{ refusal *Refusal }
+
+func (e errWithheld) Error() string { return e.refusal.Message }
+
+func (c *Core) run(ctx context.Context, a *admission, maxRows int) (*Result, ending, *Refusal) {
+	stmt := &a.judged.facts.Statements[0]
+	col := newCollector(a, maxRows)
+	sum, err := c.Upstream.Run(ctx, a.src, RunRequest{
+		SQL:      a.sql,
+		ReadOnly: !a.judged.names.changes && !callsOutside(stmt),
+		Pinned:   pinned(a.index),
+		Timeout:  statementTimeout(a.src),
+		MaxRows:  col.res.Limit + 1,
+	}, Sink{Fields: col.fields, Row: col.row})
+	e := ending{status: audit.OK, rows: sum.Rows, bytes: col.bytes}
+	if err != nil {
+		r := c.failure(ctx, a, err)
+		e.status, e.sqlstate, e.refusal = statusOf(err, r), r.SQLState, r
+		return nil, e, r
+	}
+	col.res.Tag = sum.Tag
+	if len(col.res.Rows) > col.res.Limit {
+		col.res.Rows, col.res.Truncated = col.res.Rows[:col.res.Limit], true
+	}
+	if len(col.res.Columns) > 0 {
+		e.rows = int64(len(col.res.Rows))
+	}
+	return col.res, e, nil
+}
+
+// callsOutside reports if a statement calls functions that are not PostgreSQL's own: what they do is not known, and
+// the grant to execute them covers it.
+func callsOutside(s *analyze.Statement) bool {
+	for _, f := range s.Functions {
+		if !catalog.IsSystemSchema(f.Schema) {
+			return true
+		}
+	}
+	return false
+}
+
+func newCollector(a *admission, maxRows int) *collector {
+	limit := a.src.Limits.Rows
+	if limit <= 0 {
+		limit = defaultRows
+	}
+	if maxRows > 0 && maxRows < limit {
+		limit = maxRows
+	}
+	bytes := int64(a.src.Limits.Bytes)
+	if bytes <= 0 {
+		bytes = defaultBytes
+	}
+	return &collector{a: a, res: &Result{DecisionID: a.id, Limit: limit, Rows: [][][]byte{}}, maxBytes: bytes}
+}
+
+func (c *collector) fields(fields []Field) error {
+	if r := c.a.witness(0, fields); r != nil {
+		return errWithheld{r}
+	}
+	c.res.Columns = make([]ResultColumn, len(fields))
+	for i, f := range fields {
+		c.res.Columns[i] = ResultColumn{Name: f.Name, Type: f.Type, TypeName: typeName(c.a.index, f.Type)}
+	}
+	return nil
+}
+
+func (c *collector) row(values [][]byte) error {
+	row := make([][]byte, len(values))
+	for i, v := range values {
+		c.bytes += int64(len(v)) + 4
+		if v != nil {
+			row[i] = append([]byte{}, v...)
+		}
+	}
+	if c.bytes > c.maxBytes {
+		return errWithheld{&Refusal{Kind: ResponseTooLarge, SQLState: "54000",
+			Message: fmt.Sprintf("the result is larger than %d bytes", c.maxBytes),
+			Hint:    "Select fewer columns, aggregate, or add a LIMIT."}}
+	}
+	c.res.Rows = append(c.res.Rows, row)
+	return nil
+}
+
+func typeName(x *catalog.Index, oid catalog.OID) string {
+	t := x.Type(oid)
+	if t == nil {
+		return "unknown"
+	}
+	return t.Display
+}
+
+func statementTimeout(src *policy.SourceSpec) time.Duration {
+	if src.Limits.StatementTimeout > 0 {
+		return src.Limits.StatementTimeout
+	}
+	return defaultStatementTimeout
+}
+
+// failure turns an error of Upstream into what the caller may know of it.
+func (c *Core) failure(ctx context.Context, a *admission, err error) *Refusal {
+	var withheld errWithheld
+	var ue *UpstreamError
+	switch {
+	case errors.As(err, &withheld):
+		return withheld.refusal
+	case errors.Is(err, ErrOutcomeUnknown):
+		return c.unreachable(a.source, err)
+	case ctx.Err() != nil:
+		return &Refusal{Kind: Canceled, SQLState: "57014", Message: "canceling statement due to user request", Err: err}
+	case errors.As(err, &ue):
+		shown := a.reduce(ue)
+		return &Refusal{Kind: UpstreamFailed, SQLState: ue.SQLState, Message: shown.Message, Detail: shown.Detail,
+			Hint: shown.Hint, Position: int(shown.Position), Upstream: shown}
+	default:
+		return c.unreachable(a.source, err)
+	}
+}
+
+// unreachable is the refusal for an upstream that cannot be reached or was lost; the cause goes to the log only, because
+// it can carry addresses.
+func (c *Core) unreachable(source string, err error) *Refusal {
+	c.Log.Error().Err(err).Str("source", source).Msg("upstream")
+	r := &Refusal{Kind: UpstreamUnreachable, SQLState: "08006", Err: err,
+		Message: fmt.Sprintf("the connection to source %q failed", source),
+		Hint:    "Try again; if it lasts, tell your administrator."}
+	var oe *OpenError
+	switch {
+	case errors.As(err, &oe) && oe.Reason == OpenTLS:
+		r.Kind, r.SQLState = SourceUnavailable, "08004"
+		r.Message = fmt.Sprintf("source %q is unavailable: its server could not be verified by TLS", source)
+		r.Hint = "Tell your administrator."
+	case errors.As(err, &oe) && (oe.Reason == OpenBusy || oe.Reason == OpenTooMany):
+		r.Kind, r.SQLState = SourceUnavailable, "53300"
+		r.Message = fmt.Sprintf("source %q has no free connection", source)
+		r.Hint = "Try again shortly."
+	case errors.Is(err, ErrOutcomeUnknown):
+		r.Message = fmt.Sprintf("the connection to source %q was lost during commit, so it is not known if the write took effect", source)
+		r.Hint = "Check the data before you try again."
+	}
+	return r
+}
+
+// statusOf says how a request ended that did not end well.
+func statusOf(err error, r *Refusal) audit.Status {
+	var withheld errWithheld
+	switch {
+	case errors.As(err, &withheld):
+		return audit.Refused
+	case errors.Is(err, ErrOutcomeUnknown):
+		return audit.Unknown
+	case r.Kind == Canceled || r.SQLState == "57014":
+		return audit.Canceled
+	}
+	return audit.Failed
+}

@@ -1,0 +1,333 @@
+package sqlgov
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"interlock/audit"
+)
+
+// Next returns what the client is to see next. It blocks until the server has sent something. io.EOF means that the
+// server has closed the connection and everything before that has been delivered.
+func (s *Session) Next() (Output, error) {
+	for {
+		reply, err := s.wire.Receive()
+		if err != nil {
+			return Output{}, s.lost(err)
+		}
+		out, show := s.take(&reply)
+		if out.Fatal {
+			s.lost(errSessionEnded)
+		}
+		if show {
+			out.Buffered = s.wire.Buffered()
+			return out, nil
+		}
+	}
+}
+
+var errSessionEnded = errors.New("the session was ended by the gateway")
+
+// lost marks the session broken and records what was under way as failed.
+func (s *Session) lost(err error) error {
+	s.mu.Lock()
+	open := s.queue
+	s.queue = nil
+	if s.broken == nil {
+		s.broken = err
+	}
+	s.progress.Broadcast()
+	s.mu.Unlock()
+	for _, o := range open {
+		s.finish(o, audit.Unknown)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	}
+	return err
+}
+
+// take accounts for one reply of the server and says what the client sees of it, if anything.
+func (s *Session) take(r *Reply) (out Output, show bool) {
+	switch r.Kind {
+	case ParameterStatus:
+		return s.takeParameter(r)
+	case NoticeResponse:
+		return s.takeNotice(r)
+	case Notification:
+		return Output{}, false // LISTEN is not allowed, so nothing can be meant for this client
+	case ReadyForQuery:
+		return s.takeReady(r)
+	case ErrorResponse:
+		return s.takeError(r)
+	case DataRow:
+		if o := s.front(); o != nil {
+			o.bytes += int64(len(r.Frame))
+			o.rows++
+			o.returned = true
+		}
+		return Output{Frame: r.Frame}, true
+	case RowDescription:
+		return s.takeFields(r)
+	case CommandComplete, EmptyQuery, PortalSuspended:
+		return s.takeCompletion(r)
+	case ParseComplete, BindComplete, CloseComplete, NoData:
+		s.succeed(s.pop(), -1)
+		return Output{Frame: r.Frame}, true
+	case ParamDescription:
+		return Output{Frame: r.Frame}, true
+	default:
+		return s.alarm(fmt.Sprintf("the server sent an unexpected message of type %q", byte(r.Kind))), true
+	}
+}
+
+// front returns the message whose replies come now.
+func (s *Session) front() *op {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return nil
+	}
+	return s.queue[0]
+}
+
+func (s *Session) pop() *op {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return nil
+	}
+	o := s.queue[0]
+	s.queue = s.queue[1:]
+	if len(s.queue) == maxInFlight-1 {
+		s.progress.Broadcast()
+	}
+	return o
+}
+
+// succeed applies what the server has confirmed: all effects of a message, or those of one of its statements.
+func (s *Session) succeed(o *op, statement int) {
+	if o == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range o.effects {
+		if e := &o.effects[i]; statement < 0 || e.statement == statement {
+			s.names.apply(e)
+		}
+	}
+}
+
+// takeParameter relays a changed parameter, unless the change gives texts another meaning than they were judged by.
+func (s *Session) takeParameter(r *Reply) (Output, bool) {
+	switch p := r.Param; {
+	case p.Name == "client_encoding" && p.Value != "UTF8",
+		p.Name == "standard_conforming_strings" && p.Value != "on":
+		return s.alarm(fmt.Sprintf("the server changed %s to %q", p.Name, p.Value)), true
+	}
+	return Output{Frame: r.Frame}, true
+}
+
+func (s *Session) takeNotice(r *Reply) (Output, bool) {
+	o := s.front()
+	if o == nil || o.run == nil || !o.run.withholds() {
+		return Output{Frame: r.Frame}, true
+	}
+	return Output{Error: o.run.reduce(r.Error), Notice: true}, true
+}
+
+// takeReady ends a segment.
+func (s *Session) takeReady(r *Reply) (Output, bool) {
+	s.mu.Lock()
+	var done []*op
+	for len(s.queue) > 0 {
+		o := s.queue[0]
+		s.queue = s.queue[1:]
+		done = append(done, o)
+		if o.kind == opSync || o.kind == opQuery {
+			s.ended = o.segment
+			break
+		}
+	}
+	s.names.settle(s.ended)
+	s.txStatus = r.TxStatus
+	s.progress.Broadcast()
+	s.mu.Unlock()
+	for _, o := range done {
+		if o.kind == opQuery && o.refusal == nil && o.sqlstate == "" {
+			s.succeed(&op{effects: trailing(o.effects)}, -1)
+		}
+		if lost := s.finish(o, ""); lost != nil {
+			return Output{Refusal: lost, Fatal: true}, true
+		}
+	}
+	return Output{Frame: r.Frame, Ready: r.TxStatus}, true
+}
+
+// trailing are the effects of a Query that do not belong to one of its statements.
+func trailing(effects []effect) []effect {
+	var all []effect
+	for _, e := range effects {
+		if e.statement < 0 {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// takeError ends the message in front, and with it everything up to the next Sync. The error of a message that stood
+// in for a refused one becomes the refusal.
+func (s *Session) takeError(r *Reply) (Output, bool) {
+	skipped := s.skip()
+	if len(skipped) == 0 {
+		return Output{Frame: r.Frame, Fatal: r.Error.Severity == "FATAL"}, true
+	}
+	first := skipped[0]
+	if first.refusal != nil && r.Error.SQLState == "42601" {
+		return Output{Refusal: first.refusal}, true
+	}
+	first.sqlstate = r.Error.SQLState
+	for _, o := range skipped {
+		if lost := s.fail(o, o == first); lost != nil {
+			return Output{Refusal: lost, Fatal: true}, true
+		}
+	}
+	fatal := r.Error.Severity == "FATAL" || r.Error.Severity == "PANIC"
+	if first.run != nil && first.run.withholds() {
+		return Output{Error: first.run.reduce(r.Error), Fatal: fatal}, true
+	}
+	return Output{Frame: r.Frame, Fatal: fatal}, true
+}
+
+// skip takes from the queue the message that failed and those that the server skips because of it: all up to the next
+// Sync, Query messages among them, which then get no ReadyForQuery. A Query that failed itself stays, for its
+// ReadyForQuery is still to come.
+func (s *Session) skip() []*op {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 && s.queue[0].kind == opQuery {
+		return s.queue[:1:1]
+	}
+	n := 0
+	for n < len(s.queue) && s.queue[n].kind != opSync {
+		n++
+	}
+	skipped := s.queue[:n:n]
+	s.skipping = n > 0 && n == len(s.queue)
+	s.queue = s.queue[n:]
+	s.progress.Broadcast()
+	return skipped
+}
+
+// fail records a message that failed or was skipped. A statement that never came to run because an earlier message
+// failed has an intent on record, so it gets an outcome too.
+func (s *Session) fail(o *op, first bool) *Refusal {
+	if o.run == nil || o.finished {
+		return nil
+	}
+	if o.run.rehearse {
+		if !first {
+			return nil
+		}
+		o.finished = true
+		return o.run.failRehearsal(o.sqlstate)
+	}
+	status := audit.Failed
+	switch {
+	case !first:
+		o.sqlstate = ""
+		status = audit.Canceled // an earlier message failed, so the server skipped it
+	case o.sqlstate == "57014":
+		status = audit.Canceled
+	}
+	return s.finish(o, status)
+}
+
+// finish records the outcome of a message once; status "" means what its replies say.
+func (s *Session) finish(o *op, status audit.Status) *Refusal {
+	if o.run == nil || o.finished || o.run.rehearse {
+		return nil
+	}
+	o.finished = true
+	if status == "" {
+		status = audit.OK
+		if o.sqlstate != "" {
+			status = audit.Failed
+		}
+	}
+	return o.run.finish(context.Background(), ending{status: status, rows: o.rows, bytes: o.bytes, sqlstate: o.sqlstate})
+}
+
+// takeFields holds the server's description of a result against the prediction.
+func (s *Session) takeFields(r *Reply) (Output, bool) {
+	o := s.front()
+	if o == nil || o.run == nil {
+		return s.alarm("the server described a result that nobody asked for"), true
+	}
+	if refusal := o.run.witness(o.statement, r.Fields); refusal != nil {
+		return s.alarm(refusal.Detail), true
+	}
+	if o.kind == opDescribe {
+		s.pop()
+	}
+	return Output{Frame: r.Frame}, true
+}
+
+// takeCompletion ends a statement: an Execute as a whole, or one statement of a Query. The outcome of the last
+// statement is recorded before the client sees that it is complete.
+func (s *Session) takeCompletion(r *Reply) (Output, bool) {
+	o := s.front()
+	if o == nil || o.run == nil {
+		return s.alarm("the server completed a statement that nobody asked for"), true
+	}
+	if !o.returned {
+		o.rows += rowsChanged(r.Tag)
+	}
+	o.returned = false
+	s.succeed(o, o.statement)
+	last := true
+	if o.kind == opQuery {
+		o.statement++
+		last = o.statement >= len(o.run.judged.facts.Statements)
+	} else {
+		s.pop()
+	}
+	if last {
+		if lost := s.finish(o, ""); lost != nil {
+			return Output{Refusal: lost, Fatal: true}, true
+		}
+	}
+	return Output{Frame: r.Frame}, true
+}
+
+// rowsChanged is the count in the tag of a statement that changed rows and returned none: "INSERT 0 5", "UPDATE 3".
+func rowsChanged(tag string) int64 {
+	verb, count, _ := strings.Cut(tag, " ")
+	switch verb {
+	case "INSERT":
+		_, count, _ = strings.Cut(count, " ")
+	case "UPDATE", "DELETE", "MERGE":
+	default:
+		return 0
+	}
+	n, err := strconv.ParseInt(count, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// alarm ends the session because the server did what the core did not predict.
+func (s *Session) alarm(what string) Output {
+	s.core.Log.Error().Str("source", s.source).Str("session", s.caller.Session).Msg("second witness: " + what)
+	r := &Refusal{Kind: Internal, SQLState: "XX000", Detail: what,
+		Message: "the server's answer is not what the gateway predicted, so it is withheld",
+		Hint:    "The catalog may have changed at this moment: connect again. If it happens again, tell your administrator."}
+	s.core.RecordRefusal(context.Background(), s.caller, s.source, r)
+	return Output{Refusal: r, Fatal: true}
+}

@@ -1,0 +1,436 @@
+package sqlgov
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"interlock/audit"
+	"interlock/catalog"
+	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/policy"
+)
+
+// SessionOptions are what a client asked for at start-up.
+type SessionOptions struct {
+	Source     string
+	Parameters map[string]string // start-up parameters other than user and database
+}
+
+// Session is one client's connection to a source. The messages of the client go in through Query, Parse, Bind and
+// their kin, called from one goroutine; what the client is to see comes out of Next, called from another.
+//
+// A refused message is replaced, in its place, by one that the server is certain to reject, and the server's error is
+// replaced by the refusal on the way back. The server thus does everything that an error implies (it fails the
+// transaction, skips to the next Sync, reports its real transaction status) and the order of replies is kept without
+// a second state machine.
+type Session struct {
+	core   *Core
+	caller Caller
+	source string
+	wire   Wire
+
+	mu       sync.Mutex
+	progress *sync.Cond // signalled when a segment ends or the session breaks
+	queue    []*op      // messages sent whose replies are not complete, oldest first
+	sent     uint64     // number of the segment that is being sent; a segment ends with a Sync or is one Query
+	ended    uint64     // number of the newest segment whose ReadyForQuery has arrived
+	txStatus byte
+	skipping bool // the server skips everything up to the next Sync, which has not been sent yet
+	broken   error
+	names    namespace
+}
+
+// maxInFlight bounds the messages of a session whose replies are not complete. The server holds back up to 8 KiB of
+// replies until a Sync, about 1,600 of the shortest, so a smaller bound could wait for ever.
+const maxInFlight = 8192
+
+// op is a message on its way to the server.
+type op struct {
+	kind    opKind
+	segment uint64
+	run     *admission // nil for messages that run nothing
+	refusal *Refusal   // set when the message was replaced by one that fails
+	effects []effect   // what its success changes in the namespace, by statement for Query and Execute
+
+	statement int // Query: index of the statement whose replies come now
+	finished  bool
+	returned  bool // the current statement has returned rows
+	rows      int64
+	bytes     int64
+	sqlstate  string
+}
+
+type opKind byte
+
+const (
+	opQuery opKind = iota
+	opParse
+	opBind
+	opDescribe
+	opExecute
+	opClose
+	opSync
+)
+
+// Output is what a door sends to its client next: exactly one of Frame, Refusal and Error is set.
+type Output struct {
+	Frame    []byte         // relay as it is; valid until the next call of Next
+	Refusal  *Refusal       // encode as ErrorResponse
+	Error    *UpstreamError // encode as ErrorResponse, or as NoticeResponse if Notice
+	Notice   bool
+	Fatal    bool // the session ends after this
+	Ready    byte // transaction status if Frame is ReadyForQuery, else 0
+	Buffered bool // another message can be had without waiting, so there is no need to flush yet
+}
+
+// OpenSession opens a connection to a source for a caller. Errors are *Refusal.
+func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOptions) (*Session, error) {
+	a := &admission{core: c, caller: caller, source: opt.Source}
+	wire, r := c.open(ctx, a, opt.Parameters)
+	if r != nil {
+		return nil, c.refuse(ctx, a, r)
+	}
+	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace()}
+	s.progress = sync.NewCond(&s.mu)
+	return s, nil
+}
+
+func (c *Core) open(ctx context.Context, a *admission, parameters map[string]string) (Wire, *Refusal) {
+	a.core, a.id, a.started = c, audit.NewID(), time.Now()
+	if r := c.identify(ctx, a); r != nil {
+		return nil, r
+	}
+	if r := c.resolveSource(ctx, a); r != nil {
+		return nil, r
+	}
+	accepted := make(map[string]string, len(parameters))
+	for name, value := range parameters {
+		if err := analyze.CheckSetting(name, value); err != nil {
+			return nil, &Refusal{Kind: Unsupported, SQLState: err.SQLState, Message: err.Message, Hint: err.Hint}
+		}
+		accepted[name] = value
+	}
+	wire, err := c.Upstream.Open(ctx, a.src, OpenOptions{
+		Parameters: accepted,
+		Pinned:     pinnedSession(a.index, a.src),
+		ReadOnly:   !a.rules.MayChange(a.caller.Identity, a.source),
+	})
+	if err != nil {
+		var ue *UpstreamError
+		if errors.As(err, &ue) {
+			return nil, &Refusal{Kind: UpstreamFailed, SQLState: ue.SQLState, Message: ue.Message, Upstream: ue}
+		}
+		return nil, c.unreachable(a.source, err)
+	}
+	return wire, nil
+}
+
+// pinned are the settings that decide what a text means. They are the ones under which it was analysed.
+func pinned(x *catalog.Index) map[string]string {
+	return map[string]string{
+		"search_path":                 quoteList(x.Snapshot.SearchPath),
+		"standard_conforming_strings": "on",
+		"client_encoding":             "UTF8",
+		"row_security":                "on",
+	}
+}
+
+// pinnedSession adds the bounds that a session starts with.
+func pinnedSession(x *catalog.Index, src *policy.SourceSpec) map[string]string {
+	pins := pinned(x)
+	pins["statement_timeout"] = strconv.FormatInt(statementTimeout(src).Milliseconds(), 10)
+	return pins
+}
+
+func quoteList(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = `"` + strings.ReplaceAll(n, `"`, `""`) + `"`
+	}
+	if len(quoted) == 0 {
+		return `""`
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// Parameters returns the run-time parameters that the server reported at start, in its order.
+func (s *Session) Parameters() []Parameter { return s.wire.Parameters() }
+
+// InTransaction reports if the last known transaction status is in a transaction, failed or not.
+func (s *Session) InTransaction() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.txStatus != 'I'
+}
+
+// Query takes a Query message. All its statements are judged before the first is sent.
+func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
+	a := s.admission(&preparedStatement{sql: sql})
+	if r := s.core.admit(ctx, a); r != nil {
+		return s.reject(&op{kind: opQuery, refusal: r})
+	}
+	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts)}
+	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
+	return s.send(o, frame)
+}
+
+// Parse is what the core has to know of a Parse message.
+type Parse struct {
+	Name  string
+	SQL   string
+	Types []uint32 // declared types of $1, $2, ...; 0 leaves one open
+}
+
+// Parse takes a Parse message. The statement is judged now and again each
+// time it is executed.
+func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
+	st := &preparedStatement{sql: p.SQL, params: oids(p.Types)}
+	a := s.admission(st)
+	a.rehearse = true
+	if r := s.core.admit(ctx, a); r != nil {
+		return s.reject(&op{kind: opParse, refusal: r})
+	}
+	st.judged = a.judged
+	return s.send(&op{kind: opParse, run: a, effects: []effect{{define: objectKey{'S', p.Name}, statementDef: st}}}, frame)
+}
+
+// Bind takes a Bind message.
+func (s *Session) Bind(ctx context.Context, portal, statement string, frame []byte) error {
+	st := s.lookup(objectKey{'S', statement}).statement
+	if st == nil {
+		return s.Reject(ctx, false, noStatement(statement))
+	}
+	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: st}}}, frame)
+}
+
+// Describe takes a Describe message for a statement ('S') or a portal ('P').
+func (s *Session) Describe(ctx context.Context, object byte, name string, frame []byte) error {
+	found := s.lookup(objectKey{object, name})
+	st := found.statement
+	if st == nil {
+		if object == 'P' {
+			return s.Reject(ctx, false, noPortal(name))
+		}
+		return s.Reject(ctx, false, noStatement(name))
+	}
+	a := s.admission(st)
+	a.rehearse = true
+	if r := s.core.admit(ctx, a); r != nil {
+		return s.reject(&op{kind: opDescribe, refusal: r})
+	}
+	return s.send(&op{kind: opDescribe, run: a}, frame)
+}
+
+// Execute takes an Execute message. The portal's statement is judged again under the ruleset, the key and the catalog
+// of now.
+func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []byte) error {
+	st := s.lookup(objectKey{'P', portal}).statement
+	if st == nil {
+		return s.Reject(ctx, false, noPortal(portal))
+	}
+	a := s.admission(st)
+	if r := s.core.admit(ctx, a); r != nil {
+		return s.reject(&op{kind: opExecute, refusal: r})
+	}
+	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts)}, frame)
+}
+
+// CloseObject takes a Close message for a statement ('S') or a portal ('P').
+func (s *Session) CloseObject(_ context.Context, object byte, name string, frame []byte) error {
+	return s.send(&op{kind: opClose, effects: []effect{{forget: objectKey{object, name}}}}, frame)
+}
+
+// Sync takes a Sync message, which ends a segment.
+func (s *Session) Sync(frame []byte) error { return s.send(&op{kind: opSync}, frame) }
+
+// FlushRequest takes a Flush message.
+func (s *Session) FlushRequest(frame []byte) error { return s.wire.Send(frame) }
+
+// Reject answers a message that the door turns down itself, in its place in the order of replies. It is recorded.
+// simple says that the message is answered with a ReadyForQuery of its own, as Query and FunctionCall are.
+func (s *Session) Reject(ctx context.Context, simple bool, r *Refusal) error {
+	s.core.RecordRefusal(ctx, s.caller, s.source, r)
+	kind := opParse
+	if simple {
+		kind = opQuery
+	}
+	return s.reject(&op{kind: kind, refusal: r})
+}
+
+func (s *Session) reject(o *op) error {
+	if err := s.enqueue(o); err != nil {
+		return err
+	}
+	return s.wire.SendRejected(o.kind == opQuery)
+}
+
+func (s *Session) send(o *op, frame []byte) error {
+	if err := s.enqueue(o); err != nil {
+		return err
+	}
+	return s.wire.Send(frame)
+}
+
+// enqueue notes a message that is about to be sent. One that the server will skip gets no reply, so it is not noted;
+// if it would have run a statement, that never ran.
+func (s *Session) enqueue(o *op) error {
+	if err := s.makeRoom(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	o.segment = s.sent
+	skipped := s.skipping && o.kind != opSync
+	if !skipped {
+		s.skipping = false
+		s.queue = append(s.queue, o)
+		s.names.stage(o)
+		if o.kind == opQuery || o.kind == opSync {
+			s.sent++
+		}
+	}
+	s.mu.Unlock()
+	if skipped {
+		s.finish(o, audit.Canceled)
+	}
+	return nil
+}
+
+// makeRoom waits while too many messages are in flight. Meanwhile the client has to wait as well.
+func (s *Session) makeRoom() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) >= maxInFlight && s.broken == nil {
+		s.mu.Unlock()
+		err := s.wire.Flush()
+		s.mu.Lock()
+		if err != nil {
+			return err
+		}
+		if len(s.queue) >= maxInFlight && s.broken == nil {
+			s.progress.Wait()
+		}
+	}
+	return s.broken
+}
+
+// Push sends what is queued to the server.
+func (s *Session) Push() error { return s.wire.Flush() }
+
+func (s *Session) admission(st *preparedStatement) *admission {
+	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
+		prepared: s.preparedText}
+}
+
+func oids(types []uint32) []catalog.OID {
+	all := make([]catalog.OID, len(types))
+	for i, t := range types {
+		all[i] = catalog.OID(t)
+	}
+	return all
+}
+
+func (s *Session) preparedText(name string) (string, bool) {
+	st := s.lookup(objectKey{'S', name}).statement
+	if st == nil {
+		return "", false
+	}
+	return st.sql, true
+}
+
+// lookup finds a statement or portal as it will be when the server comes to the message that names it. If an earlier
+// segment that is still under way may change it, lookup waits for that segment: what a failed message leaves behind
+// is known only then.
+func (s *Session) lookup(key objectKey) object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		segment, pending := s.names.pendingBefore(key, s.sent)
+		if !pending || s.ended >= segment || s.broken != nil {
+			return s.names.get(key, s.sent)
+		}
+		s.mu.Unlock()
+		err := s.wire.Flush()
+		s.mu.Lock()
+		if err != nil {
+			return object{}
+		}
+		if s.ended < segment && s.broken == nil {
+			s.progress.Wait()
+		}
+	}
+}
+
+func noStatement(name string) *Refusal {
+	m := fmt.Sprintf("prepared statement %q does not exist", name)
+	if name == "" {
+		m = "unnamed prepared statement does not exist"
+	}
+	return &Refusal{Kind: InvalidInput, SQLState: "26000", Message: m}
+}
+
+func noPortal(name string) *Refusal {
+	return &Refusal{Kind: InvalidInput, SQLState: "34000", Message: fmt.Sprintf("portal %q does not exist", name)}
+}
+
+// Idle reports if every message of the client has been answered.
+func (s *Session) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) == 0
+}
+
+// Cancel cancels what runs on the server for this session now. It does nothing when nothing runs.
+func (s *Session) Cancel(ctx context.Context) {
+	s.mu.Lock()
+	idle := len(s.queue) == 0 || s.broken != nil
+	s.mu.Unlock()
+	if idle {
+		return
+	}
+	if err := s.wire.Cancel(ctx); err != nil {
+		s.core.Log.Warn().Err(err).Str("source", s.source).Msg("cancel request")
+	}
+}
+
+// Close ends the session: what still runs is cancelled on the server and recorded as cancelled.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	open := s.queue
+	s.queue = nil
+	if s.broken == nil {
+		s.broken = io.ErrClosedPipe
+	}
+	s.progress.Broadcast()
+	s.mu.Unlock()
+	err := s.wire.Close()
+	for _, o := range open {
+		s.finish(o, audit.Canceled)
+	}
+	return err
+}
+
+func (s *Session) effectsOf(f *analyze.Facts) []effect {
+	var all []effect
+	for i := range f.Statements {
+		st := &f.Statements[i]
+		switch st.Kind {
+		case analyze.Prepare:
+			all = append(all, effect{define: objectKey{'S', st.Name}, statementDef: &preparedStatement{sql: st.Prepared}, statement: i})
+		case analyze.Deallocate:
+			k := objectKey{'S', st.Name}
+			if st.Name == "" {
+				k = allStatements
+			}
+			all = append(all, effect{forget: k, statement: i})
+		case analyze.Discard:
+			all = append(all, effect{forget: allStatements, statement: i})
+		}
+	}
+	return all
+}
