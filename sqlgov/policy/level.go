@@ -13,8 +13,5 @@ const (
 )
 
 func builtinLevel(f *catalog.Function) level {
-	if f.Volatility == "i" {
-		return levelFree
-	}
-	return levelNamed
+	return builtinLevels[Builtin(f)]
 }

@@ -29,7 +29,7 @@ func sampleCatalog() *catalog.Index {
 		Functions: []catalog.Function{
 			{OID: 100, Schema: "crm", Name: "score", Volatility: "s"},
 			{OID: 101, Schema: "crm", Name: "secret_fn", Volatility: "i"},
-			{OID: 102, Schema: "pg_catalog", Name: "lower", Volatility: "i"},
+			{OID: 870, Schema: "pg_catalog", Name: "lower", Signature: "text", Volatility: "i"},
 		},
 	}
 	for _, r := range sample {
