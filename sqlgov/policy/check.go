@@ -147,6 +147,9 @@ func misfit(r *Resource, actions []Action) string {
 		return ""
 	}
 	for _, a := range actions {
+		if !slices.Contains(Actions, a) {
+			continue
+		}
 		if a == FunctionExec {
 			return fmt.Sprintf(`%s acts on functions: write "schema.function", not %q`, a, r.Text)
 		}

@@ -1,0 +1,289 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"interlock/sqlgov/policy"
+)
+
+// namePattern says in JSON Schema what policy.Check demands of names.
+const namePattern = `^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$`
+
+// LoadGovernance reads a governance document and checks all of it: what it returns compiles. Paths in it are relative
+// to its directory; in the returned document they are absolute. If the file can be read but is wrong, the error is of
+// type Problems.
+func LoadGovernance(path string) (*policy.Document, error) {
+	data, abs, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the governance document: %w", err)
+	}
+	doc, err := parseGovernance(path, data, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	doc.File = abs
+	anchorSources(doc, filepath.Dir(abs))
+	return doc, nil
+}
+
+// ParseGovernance is LoadGovernance for a document that is not in a file of its own. Relative paths are relative to dir.
+// name stands for the file in errors.
+func ParseGovernance(name, dir string, data []byte) (*policy.Document, error) {
+	doc, err := parseGovernance(name, data, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	doc.File = name
+	anchorSources(doc, dir)
+	return doc, nil
+}
+
+func parseGovernance(name string, data []byte, lookup func(string) (string, bool)) (*policy.Document, error) {
+	r := &reader{file: name, lookup: lookup}
+	g := &governance{}
+	root := r.document(data, g.shape())
+	if root != nil {
+		g.check(r, root)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return &g.doc, nil
+}
+
+// check adds what is wrong with the meaning of the document. Where reading it has failed already, what follows from that
+// is left out.
+func (g *governance) check(r *reader, root *yaml.Node) {
+	read := slices.Clone(r.problems)
+	for _, p := range policy.Check(&g.doc) {
+		if n := locate(root, p.Path); !read.at(n.Line, n.Column) {
+			r.fail(n, "%s", p.Message)
+		}
+	}
+}
+
+func anchorSources(doc *policy.Document, dir string) {
+	for i := range doc.Sources {
+		u := &doc.Sources[i].Upstream
+		u.CA, u.Cert, u.Key = under(dir, u.CA), under(dir, u.Cert), under(dir, u.Key)
+		if path, isFile := cutFile(u.Password); isFile {
+			u.Password = "file:" + under(dir, path)
+		}
+	}
+}
+
+// governance is a governance document while it is read.
+type governance struct {
+	version int
+	doc     policy.Document
+}
+
+func (g *governance) shape() shape {
+	return &object{
+		about:    "What the gateway governs: sources, the roles that can be held on them, and who holds which.",
+		required: []string{"version"},
+		fields: []field{
+			{"version", integer(&g.version, "Version of this format.", bounds{1, 1, 0})},
+			{"sources", &table{"Sources by id. For PostgreSQL clients the id is the database name.", g.source}},
+			{"source_roles", &table{"Roles by name. A role is a named set of permissions on one source.", g.role}},
+			{"identities", &table{"Identities by name. For PostgreSQL clients the name is the user name.", g.identity}},
+		},
+	}
+}
+
+func line(n *yaml.Node) int {
+	if n == nil {
+		return 0
+	}
+	return n.Line
+}
+
+func value(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	return n.Value
+}
+
+func (g *governance) source(key *yaml.Node) shape {
+	s := policy.SourceSpec{ID: value(key), Line: line(key)}
+	return &object{
+		about:    "A registered upstream.",
+		required: []string{"kind", "upstream"},
+		fields: []field{
+			{"kind", choice(&s.Kind, "", "What the source is.", policy.SourceKinds...)},
+			{"description", words(&s.Description, "", "For the people and agents that may use the source.")},
+			{"disabled", boolean(&s.Disabled, "Refuse every request to the source.")},
+			{"upstream", upstreamShape(&s.Upstream)},
+			{"limits", sourceLimitsShape(&s.Limits)},
+			{"scan_interval", duration(&s.ScanInterval, "Time between two scans of the catalog. Default: 5m.", time.Second, 7*day, 0)},
+		},
+		done: func(*reader, func(string) *yaml.Node) { g.doc.Sources = append(g.doc.Sources, s) },
+	}
+}
+
+func upstreamShape(u *policy.UpstreamSpec) shape {
+	return &object{
+		about:    "How to reach the PostgreSQL server. The login should have no more rights than the roles of the source give away.",
+		required: []string{"host", "database", "user"},
+		fields: []field{
+			{"host", words(&u.Host, "", "Host name, address, or absolute path of the directory of a Unix socket.")},
+			{"port", integer(&u.Port, "TCP port, or number of the Unix socket.", bounds{1, 65535, 5432})},
+			{"database", words(&u.Database, "", "Database name.")},
+			{"user", words(&u.User, "", "Login of the gateway.")},
+			{"password", text(&u.Password, "", "Reference to the login's password: env:NAME or file:PATH.", referencePattern, checkReference)},
+			{"tls", choice(&u.TLS, "", "How the connection is protected. verify-full is the default; verify-ca does not compare the host name; require does not verify "+
+				"the server at all; disable is possible for loopback addresses only, and is the default for Unix sockets.", "disable", "require", "verify-ca", "verify-full")},
+			{"ca", words(&u.CA, "", "PEM file with the certificates of the authorities that are trusted. Default: those of the system.")},
+			{"cert", words(&u.Cert, "", "PEM file with the client certificate.")},
+			{"key", words(&u.Key, "", "PEM file with the key of the client certificate.")},
+		},
+		done: func(r *reader, node func(string) *yaml.Node) { finishUpstream(u, r, node) },
+	}
+}
+
+func finishUpstream(u *policy.UpstreamSpec, r *reader, node func(string) *yaml.Node) {
+	socket := filepath.IsAbs(u.Host)
+	switch {
+	case u.Host == "":
+	case u.TLS == "" && socket:
+		u.TLS = "disable"
+	case u.TLS == "":
+		u.TLS = "verify-full"
+	case socket && u.TLS != "disable":
+		r.fail(node("tls"), "a Unix socket has no TLS; leave the key out")
+	case u.TLS == "disable" && !socket && !loopback(joinPort(u.Host)):
+		r.fail(node("tls"), "%s is not on the loopback interface, so its connections need TLS", u.Host)
+	}
+	if (u.Cert == "") != (u.Key == "") {
+		r.fail(node("cert"), "cert and key belong together")
+	}
+}
+
+func sourceLimitsShape(l *policy.SourceLimits) shape {
+	var bytes int64
+	return &object{
+		about: "What may be taken from the source.",
+		fields: []field{
+			{"connections", integer(&l.Connections, "Connections to the server in all. Default: 50.", bounds{1, 100_000, 0})},
+			{"statement_timeout", duration(&l.StatementTimeout, "A statement that runs longer is cancelled. Default: 5m.", time.Millisecond, day, 0)},
+			{"rows", integer(&l.Rows, "Rows of one result over MCP. Default: 1000.", bounds{1, 10_000_000, 0})},
+			{"bytes", size(&bytes, "Size of one result over MCP. Default: 8MiB.", bounds{kib, gib, 0})},
+		},
+		done: func(*reader, func(string) *yaml.Node) { l.Bytes = int(bytes) },
+	}
+}
+
+func (g *governance) role(key *yaml.Node) shape {
+	role := policy.RoleSpec{Name: value(key), Line: line(key)}
+	return &object{
+		about:    "A source role.",
+		required: []string{"source", "permissions"},
+		fields: []field{
+			{"source", words(&role.Source, "", "Id of the source.")},
+			{"permissions", &list{about: "A deny wins over every allow. What nothing allows is refused.", item: func() shape { return permissionShape(&role) }}},
+		},
+		done: func(*reader, func(string) *yaml.Node) { g.doc.Roles = append(g.doc.Roles, role) },
+	}
+}
+
+func permissionShape(role *policy.RoleSpec) shape {
+	var allow, deny []policy.Action
+	var on []policy.Resource
+	return &object{
+		about:    "Allows or denies actions on resources.",
+		required: []string{"on"},
+		oneOf:    []string{"allow", "deny"},
+		fields: []field{
+			{"allow", actionsShape(&allow, "Actions that are allowed.")},
+			{"deny", actionsShape(&deny, "Actions that are denied.")},
+			{"on", &list{about: "Resources.", some: true, item: func() shape { return resourceShape(&on) }}},
+		},
+		done: func(_ *reader, node func(string) *yaml.Node) {
+			p := policy.Permission{Effect: policy.Allow, Actions: allow, Resources: on, Line: node("").Line}
+			if node("deny") != node("") {
+				p.Effect, p.Actions = policy.Deny, deny
+			}
+			role.Permissions = append(role.Permissions, p)
+		},
+	}
+}
+
+func actionsShape(to *[]policy.Action, about string) shape {
+	return &list{about: about, some: true, item: func() shape {
+		var one string
+		s := choice(&one, "", "", policy.ActionNames()...)
+		s.set = func(text string) error { // policy.Check knows the actions
+			*to = append(*to, policy.Action(text))
+			return nil
+		}
+		return s
+	}}
+}
+
+// part is one part of a resource pattern: *, an unquoted identifier (letters, digits, _ and $, and whatever is not
+// ASCII), or a quoted one.
+const (
+	part            = `(\*|[^\x00-\x40\x5b-\x5e\x60\x7b-\x7f][^\x00-\x23\x25-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]*|"([^"]|"")+")`
+	resourcePattern = `^(\*|` + part + `\.` + part + `(\.` + part + `)?)$`
+)
+
+func resourceShape(to *[]policy.Resource) shape {
+	var written string
+	s := text(&written, "", `A pattern: "*" for everything outside the system schemas, schema.table for a table with all its columns, schema.table.column, `+
+		`or schema.function. A part may be *. Identifiers are folded to lower case unless they are in double quotes. The system schemas must be named.`,
+		resourcePattern, nil)
+	s.set = func(text string) error {
+		r, err := policy.ParseResource(text)
+		*to = append(*to, r)
+		return err
+	}
+	return s
+}
+
+func (g *governance) identity(key *yaml.Node) shape {
+	who := policy.Identity{Name: value(key), Line: line(key)}
+	return &object{
+		about:    "Who may ask.",
+		required: []string{"kind"},
+		fields: []field{
+			{"kind", choice(&who.Kind, "", "What the identity is.", policy.IdentityKinds...)},
+			{"grants", &list{about: "Roles that the identity holds, by source.", item: func() shape { return grantShape(&who) }}},
+		},
+		done: func(*reader, func(string) *yaml.Node) { g.doc.Identities = append(g.doc.Identities, who) },
+	}
+}
+
+func grantShape(who *policy.Identity) shape {
+	var grant policy.Grant
+	return &object{
+		about:    "Roles on one source.",
+		required: []string{"source", "roles"},
+		fields: []field{
+			{"source", words(&grant.Source, "", "Id of the source.")},
+			{"roles", &list{about: "Names of roles on that source.", some: true, item: func() shape {
+				var one string
+				s := words(&one, "", "")
+				set := s.set
+				s.set = func(text string) error {
+					if err := set(text); err != nil {
+						return err
+					}
+					grant.Roles = append(grant.Roles, one)
+					return nil
+				}
+				return s
+			}}},
+		},
+		done: func(_ *reader, node func(string) *yaml.Node) {
+			grant.Line = node("").Line
+			who.Grants = append(who.Grants, grant)
+		},
+	}
+}

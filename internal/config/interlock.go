@@ -1,0 +1,187 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Units for bounds.
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+	day = 24 * time.Hour
+)
+
+// shapeOf describes interlock.yaml and binds it to a Config.
+func shapeOf(c *Config) shape {
+	return &object{
+		about: "How a node of the gateway runs. Every key has a default; paths are relative to this file.",
+		fields: []field{
+			{"data_dir", words(&c.DataDir, "interlock-data", "Directory of the control store and the audit log.")},
+			{"governance", words(&c.Governance, "governance.yaml", "Path of the governance document.")},
+			{"listeners", &object{
+				about: "Addresses that are listened on. One that is not on the loopback interface needs TLS.",
+				fields: []field{
+					{"pgwire", listenerShape(&c.Listeners.PGWire, "127.0.0.1:6432", "PostgreSQL protocol.")},
+					{"mcp", listenerShape(&c.Listeners.MCP, "127.0.0.1:8642", "Model Context Protocol over HTTP.")},
+					{"admin", listenerShape(&c.Listeners.Admin, "127.0.0.1:8643", "Operators' HTTP API: health, readiness, status.")},
+				},
+			}},
+			{"store", &object{
+				about:  "Control store: ruleset versions, API keys, catalog snapshots.",
+				fields: []field{{"driver", choice(&c.Store.Driver, "sqlite", "sqlite keeps it in the data directory.", "sqlite")}},
+			}},
+			{"audit", auditShape(&c.Audit)},
+			{"limits", limitsShape(&c.Limits)},
+			{"mcp", mcpShape(&c.MCP)},
+			{"log", &object{
+				about: "Operational log, on standard error.",
+				fields: []field{
+					{"level", choice(&c.Log.Level, "info", "Least severe level that is logged.", "debug", "info", "warn", "error")},
+					{"format", choice(&c.Log.Format, "json", "One JSON object a line, or text for people.", "json", "console")},
+				},
+			}},
+		},
+	}
+}
+
+func listenerShape(l *Listener, preset, about string) shape {
+	return &object{
+		about: about,
+		fields: []field{
+			{"address", text(&l.Address, preset, "host:port to listen on; port 0 picks a free one.", `^.*:[0-9]{1,5}$`, checkAddress)},
+			{"disabled", boolean(&l.Disabled, "Do not listen.")},
+			{"tls", tlsShape(l)},
+		},
+		done: func(r *reader, node func(string) *yaml.Node) {
+			if !l.Disabled && l.Address != "" && l.TLS == nil && !loopback(l.Address) {
+				r.fail(node("address"), "%s is not on the loopback interface, so the listener needs tls with cert and key", l.Address)
+			}
+		},
+	}
+}
+
+func tlsShape(l *Listener) shape {
+	var t TLS
+	return &object{
+		about:    "TLS of the listener, from PEM files.",
+		required: []string{"cert", "key"},
+		fields: []field{
+			{"cert", words(&t.Cert, "", "Certificate with its chain.")},
+			{"key", words(&t.Key, "", "Private key.")},
+			{"client_ca", words(&t.ClientCA, "", "Certificates of authorities: clients must show a certificate that one of them signed.")},
+		},
+		done: func(*reader, func(string) *yaml.Node) { l.TLS = &t },
+	}
+}
+
+func checkAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is no address; write host:port", address)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return fmt.Errorf("%q is no port; it is a number from 0 to 65535", port)
+	}
+	return nil
+}
+
+// loopback reports if an address can only be reached from this machine. A name other than localhost may mean anything.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func auditShape(a *Audit) shape {
+	return &object{
+		about: "Audit log, in the data directory.",
+		fields: []field{
+			{"sync", choice(&a.Sync, "group", "group: a result may be released before its record is on the disk, a write never; always: no result is released before.", "group", "always")},
+			{"sync_interval", duration(&a.SyncInterval, "Longest time until a record is on the disk (sync: group).", time.Millisecond, time.Second, 20*time.Millisecond)},
+			{"segment_bytes", size(&a.SegmentBytes, "A segment file of this size is closed and the next one begun.", bounds{64 * kib, 4 * gib, 64 * mib})},
+		},
+	}
+}
+
+func limitsShape(l *Limits) shape {
+	return &object{
+		about: "What clients may take from this node.",
+		fields: []field{
+			{"max_connections", integer(&l.MaxConnections, "PostgreSQL protocol sessions.", bounds{1, 1_000_000, 1000})},
+			{"max_connections_per_identity", integer(&l.MaxConnectionsPerIdentity, "PostgreSQL protocol sessions of one identity.", bounds{1, 1_000_000, 500})},
+			{"max_unauthenticated", integer(&l.MaxUnauthenticated, "Connections that have not proved who they are.", bounds{1, 100_000, 256})},
+			{"login_timeout", duration(&l.LoginTimeout, "From accepting a connection to the end of its authentication.", time.Second, 10*time.Minute, 30*time.Second)},
+			{"idle_timeout", duration(&l.IdleTimeout, "A session that asks nothing for so long outside a transaction is ended; 0s is never, and the default.", 0, 30*day, 0)},
+			{"max_message_bytes", size(&l.MaxMessageBytes, "One message of the PostgreSQL protocol.", bounds{16 * kib, gib - 1, 64 * mib})},
+			{"max_statement_bytes", size(&l.MaxStatementBytes, "One SQL text.", bounds{kib, 256 * mib, 10 * mib})},
+			{"max_statement_tokens", integer(&l.MaxStatementTokens, "Tokens of one SQL text.", bounds{100, 100_000_000, 1_000_000})},
+			{"max_statements", integer(&l.MaxStatements, "Statements in one SQL text.", bounds{1, 1_000_000, 10_000})},
+			{"facts_cache_bytes", size(&l.FactsCacheBytes, "Cache of analysed texts.", bounds{64 * kib, 64 * gib, 64 * mib})},
+			{"mcp_body_bytes", size(&l.MCPBodyBytes, "Body of one MCP request.", bounds{kib, 256 * mib, 4 * mib})},
+			{"mcp_concurrency", integer(&l.MCPConcurrency, "Calls of one identity that run at the same time over MCP.", bounds{1, 100_000, 64})},
+			{"upstream_connect_timeout", duration(&l.UpstreamConnectTimeout, "From dialling a source's server to a usable connection.", 100*time.Millisecond, 10*time.Minute, 10*time.Second)},
+			{"upstream_wait_timeout", duration(&l.UpstreamWaitTimeout, "Wait for one of a source's connections while all are in use.", 10*time.Millisecond, 10*time.Minute, 10*time.Second)},
+			{"upstream_idle_timeout", duration(&l.UpstreamIdleTimeout, "A pooled connection that is not used for so long is closed.", time.Second, day, 5*time.Minute)},
+			{"upstream_lifetime", duration(&l.UpstreamLifetime, "A pooled connection is closed after so long.", time.Second, 30*day, time.Hour)},
+			{"shutdown_timeout", duration(&l.ShutdownTimeout, "What still runs so long after a request to stop is cancelled.", 0, time.Hour, 30*time.Second)},
+		},
+	}
+}
+
+func mcpShape(m *MCP) shape {
+	return &object{
+		about: "Who may reach the MCP endpoint.",
+		fields: []field{
+			{"allowed_origins", stringList(&m.AllowedOrigins, "Origins of web pages that may call the endpoint, beside its own, such as https://chat.example.",
+				`^https?://[^/]+$`, checkOrigin)},
+			{"allowed_hosts", stringList(&m.AllowedHosts, "Names under which clients may reach the endpoint, with or without a port, beside localhost and loopback addresses.",
+				`^[^/ ]+$`, checkHost)},
+		},
+	}
+}
+
+// stringList is a list of strings that pass a check.
+func stringList(to *[]string, about, pattern string, check func(string) error) shape {
+	return &list{about: about, item: func() shape {
+		var one string
+		s := text(&one, "", "", pattern, check)
+		set := s.set
+		s.set = func(value string) error {
+			if err := set(value); err != nil {
+				return err
+			}
+			*to = append(*to, one)
+			return nil
+		}
+		return s
+	}}
+}
+
+func checkOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
+		return fmt.Errorf("%q is no origin; write it as in https://chat.example", origin)
+	}
+	return nil
+}
+
+func checkHost(host string) error {
+	u, err := url.Parse("http://" + host)
+	if err != nil || u.Host != host || host == "" {
+		return fmt.Errorf("%q is no host; write a name, or name:port", host)
+	}
+	return nil
+}
+
+// joinPort makes an address of a host, for loopback.
+func joinPort(host string) string { return net.JoinHostPort(host, "0") }
