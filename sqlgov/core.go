@@ -68,6 +68,7 @@ type admission struct {
 	judged   *judged
 	decision *ruledDecision
 	failed   *policy.Decision // instead of decision, when the analysis failed
+	refused  bool             // by whichever step
 }
 
 // admit takes a request through every step that comes before execution, in the one order there is. It returns nil
@@ -78,7 +79,7 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.analyse, c.authorise, c.intend,
+		c.identify, c.resolveSource, c.analyse, c.authorise, c.bound, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
 			return c.refuse(ctx, a, r)
@@ -214,6 +215,7 @@ func (c *Core) refuse(ctx context.Context, a *admission, r *Refusal) *Refusal {
 		c.Log.Error().Err(r.Err).Msg("audit log unavailable")
 		return r
 	}
+	a.refused = true
 	now := time.Now()
 	out := &audit.Outcome{ID: a.id, Time: now, Status: audit.Refused, SQLState: r.SQLState, Duration: now.Sub(a.started), Refusal: r.told()}
 	if err := c.Audit.Request(context.WithoutCancel(ctx), a.newRecord(), out); err != nil {

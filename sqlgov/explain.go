@@ -54,7 +54,7 @@ func Explain(rules *policy.Ruleset, index *catalog.Index, identity, source, sql 
 	steps := [...]struct {
 		name string
 		take func(context.Context, *admission) *Refusal
-	}{{"identity", c.identify}, {"source", c.resolveSource}, {"analysis", c.analyse}, {"source roles", c.authorise}}
+	}{{"identity", c.identify}, {"source", c.resolveSource}, {"analysis", c.analyse}, {"source roles", c.authorise}, {"limits", c.bound}}
 	for _, step := range steps {
 		r := step.take(context.Background(), a)
 		e.Steps = append(e.Steps, ExplainedStep{step.name, r == nil})

@@ -80,9 +80,9 @@ func (a *admission) newRecord() *audit.Record {
 	}
 }
 
-// judgement is the decision's own one if there is a decision, so that it is encoded once for all requests.
+// judgement is the decision's own one if it tells how the request fared, so that it is encoded once for all requests.
 func (a *admission) judgement() *audit.Judgement {
-	if a.decision != nil {
+	if a.decision != nil && (!a.refused || a.decision.Verdict == policy.Refused) {
 		return a.decision.judgement
 	}
 	j := &audit.Judgement{Verdict: string(policy.Refused)}

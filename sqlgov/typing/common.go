@@ -97,7 +97,9 @@ func (r *Resolver) ArrayConstructor(types []catalog.OID) (array, element catalog
 }
 
 // nests reports if an element of a type makes ARRAY[...] one dimension higher instead of an array of that type.
-func (r *Resolver) nests(t catalog.OID) bool { return t != int2Vector && t != oidVector && r.Elem(t) != 0 }
+func (r *Resolver) nests(t catalog.OID) bool {
+	return t != int2Vector && t != oidVector && r.Elem(t) != 0
+}
 
 func (r *Resolver) arrayHolding(element catalog.OID, nested bool) (catalog.OID, error) {
 	switch {

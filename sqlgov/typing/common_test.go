@@ -3,6 +3,7 @@ package typing_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,8 @@ func TestInAndAny(t *testing.T) {
 	o, x := newOracle(t)
 	r := o.resolver(t, x, "app", "pg_catalog", "public")
 	pool := append(probeOperands(x), null, null, null)
+	// ANY over a subquery is another construct, so the operand that is one stays out.
+	pool = slices.DeleteFunc(pool, func(o operand) bool { return o.typ == typing.AnyArray })
 	random := rand.New(rand.NewPCG(11, 12))
 	pick := func() operand { return pool[random.IntN(len(pool))] }
 	var expressions []string

@@ -119,22 +119,18 @@ func (r *Resolver) match(call Call, c *candidate, types []catalog.OID) (Match, e
 	if err := r.checkKind(call, f); err != nil {
 		return Match{}, err
 	}
-	declared := slices.Clone(c.args)
 	if err := r.checkWithinGroup(call, c, types); err != nil {
 		return Match{}, err
 	}
+	declared := slices.Clone(c.args)
 	if err := r.unifyHypothetical(call, f, types, declared); err != nil {
 		return Match{}, err
 	}
-	actual, err := withDefaults(c, types)
+	result, err := r.resolveWithDefaults(c, types, declared)
 	if err != nil {
 		return Match{}, err
 	}
-	result, err := r.resolve(actual, declared, f.Result)
-	if err != nil {
-		return Match{}, err
-	}
-	if err := r.checkVariadic(call, c, actual, declared); err != nil {
+	if err := r.checkVariadic(call, c, types, declared); err != nil {
 		return Match{}, err
 	}
 	return Match{Function: f, Result: result, ArgTypes: declared[:len(types)]}, nil
@@ -147,6 +143,8 @@ func (r *Resolver) checkKind(call Call, f *catalog.Function) error {
 		return errorf("42809", "%s is not a procedure", r.signature(call))
 	case !call.Procedure && f.Kind == "p":
 		return errorf("42809", "%s is a procedure", r.signature(call))
+	case f.Kind == "a" && named(call):
+		return errorf("0A000", "aggregates cannot use named arguments")
 	case f.Kind == "a" && len(call.Args) == 0 && !call.Star:
 		return errorf("42809", "%s(*) must be used to call a parameterless aggregate function", call.Name)
 	case f.Kind == "a":
@@ -159,15 +157,24 @@ func (r *Resolver) checkKind(call Call, f *catalog.Function) error {
 	return nil
 }
 
-// withDefaults adds the types of defaulted arguments. What type the default of a polymorphic parameter has, and so
-// what type results, is not in the catalog.
-func withDefaults(c *candidate, types []catalog.OID) ([]catalog.OID, error) {
+// resolveWithDefaults is resolve for a call that leaves arguments to defaults. The type of a polymorphic parameter's
+// default is not in the catalog. Where the arguments given fix the result, the server either agrees or reports an
+// error; where the default would have a say, nothing is guessed.
+func (r *Resolver) resolveWithDefaults(c *candidate, types, declared []catalog.OID) (catalog.OID, error) {
+	actual := slices.Clone(types)
+	var unsure, guess bool
 	for _, t := range c.args[c.written():] {
+		guess = guess || compatibleFamily(t)
 		if polymorphic(t) {
-			return nil, errorf("0A000", "the default of a polymorphic parameter of function %s is not supported", c.function.Name)
+			t, unsure = Unknown, true
 		}
+		actual = append(actual, t)
 	}
-	return append(slices.Clone(types), c.args[c.written():]...), nil
+	result, err := r.resolve(actual, declared, c.function.Result)
+	if guess || unsure && err == errUndetermined {
+		return 0, errorf("0A000", "the default of a polymorphic parameter of function %s is not supported", c.function.Name)
+	}
+	return result, err
 }
 
 // checkVariadic holds the rules for variadic arguments once their types are known.

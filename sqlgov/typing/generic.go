@@ -43,6 +43,7 @@ var (
 	errNoCommon     = &Error{SQLState: "42804", Message: "arguments of anycompatible family cannot be cast to a common type"}
 	errRangeCommon  = &Error{SQLState: "42804", Message: "range subtype does not match the anycompatible type"}
 	errAnyArrayElem = &Error{SQLState: "42804", Message: `cannot determine element type of "anyarray" argument`}
+	// errUndetermined says that a polymorphic type has only unknown arguments.
 	errUndetermined = &Error{SQLState: "42804", Message: "could not determine polymorphic type because input has type unknown"}
 )
 

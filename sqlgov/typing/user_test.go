@@ -2,6 +2,7 @@ package typing_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestUserFunctions(t *testing.T) {
 			var got []answer
 			for i := range x.Snapshot.Functions {
 				f := &x.Snapshot.Functions[i]
-				if !shadowed(x, f) {
+				if !shadowed(x, f) && !(n == 0 && intricate(f)) || unusable(x, f) || f.Name == "pd" || f.Name == "cd" {
 					continue
 				}
 				for range 40 {
@@ -52,6 +53,11 @@ func shadowed(x *catalog.Index, f *catalog.Function) bool {
 		len(x.FunctionsNamed("app", f.Name))+len(x.FunctionsNamed("other", f.Name)) > 0
 }
 
+// intricate reports if calls of a function take more than counting arguments.
+func intricate(f *catalog.Function) bool {
+	return len(f.Args) > 3 || f.Defaults > 0 || f.Variadic != 0 || f.AggKind == "o" || f.AggKind == "h"
+}
+
 // randomCall makes a call that has a chance to be one of f.
 func randomCall(x *catalog.Index, f *catalog.Function, pool []operand, random *rand.Rand) call {
 	c := newCall("", f.Name, randomOperands(x, f, pool, random)...)
@@ -61,21 +67,23 @@ func randomCall(x *catalog.Index, f *catalog.Function, pool []operand, random *r
 	n := len(c.operands)
 	c.Procedure = f.Kind == "p" && random.IntN(8) != 0 || f.Kind == "f" && random.IntN(40) == 0
 	c.Variadic = n > 0 && f.AggKind != "o" && f.AggKind != "h" && random.IntN(8) < boolean[f.Variadic != 0]*4+1
+	if c.Procedure {
+		avoid(x, &c, "anyarray") // is a subquery, which CALL does not take
+	}
 	switch {
 	case n > 0 && (f.AggKind == "o" || f.AggKind == "h"):
 		c.WithinGroup = 1 + random.IntN(n)
-		orderable(x, &c)
-	case f.Kind != "a" && random.IntN(3) == 0:
+		avoid(x, &c, "xml", "json", "point", "box", "pg_class", "anyarray") // cannot be sorted
+	case random.IntN(3) == 0:
 		name(&c, f, random)
 	}
 	return c
 }
 
-// orderable replaces operands whose types cannot be sorted, which the server would complain of.
-func orderable(x *catalog.Index, c *call) {
+// avoid replaces operands of some types by untyped literals.
+func avoid(x *catalog.Index, c *call, names ...string) {
 	for i, o := range c.operands {
-		switch x.Type(o.typ).Name {
-		case "xml", "json", "point", "box", "pg_class":
+		if slices.Contains(names, x.Type(o.typ).Name) {
 			c.operands[i] = null
 			c.Args[i].Type = typing.Unknown
 		}

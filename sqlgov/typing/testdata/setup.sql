@@ -91,15 +91,19 @@ create function app.c4(anycompatiblemultirange, anycompatiblerange) returns anyc
 create function app.c5(anycompatiblenonarray, anycompatible, int4) returns anycompatible language sql as 'select $2';
 create function app.c6(anycompatible, anyelement) returns anyarray language sql as 'select array[$2]';
 create function app.c7(anycompatiblemultirange) returns anycompatible language sql as 'select null';
+create function app.pd(anyelement, anyelement default 5) returns anyelement language sql as 'select $1';
+create function app.cd(anycompatible, anycompatible default 1.5) returns anycompatible language sql as 'select $1';
 create function app.mix(anyelement, int4) returns text language sql as 'select ''x''::text';
 create function app.mix(int4, anyelement) returns int4 language sql as 'select 1';
 
 -- Procedures.
-create procedure app.proc(int4) language sql as 'select 1';
-create procedure app.proc(text) language sql as 'select 1';
-create procedure app.proc2(a int4, inout b text, out c int4) language sql as 'select ''x''::text, 1';
-create procedure app.proc3(a int4, b int4 default 2) language sql as 'select 1';
-create procedure other.proc(int4) language sql as 'select 1';
+create procedure app.proc(int4) language plpgsql as 'begin raise notice ''app.proc(integer)''; end';
+create procedure app.proc(text) language plpgsql as 'begin raise notice ''app.proc(text)''; end';
+create procedure app.proc2(a int4, inout b text, out c int4) language plpgsql as 'begin raise notice ''app.proc2(integer, text)''; end';
+create procedure app.proc2(a text, inout b text, out c date) language plpgsql as 'begin raise notice ''app.proc2(text, text)''; end';
+create procedure app.proc3(a int4, b int4 default 2) language plpgsql as 'begin raise notice ''app.proc3(integer, integer)''; end';
+create procedure app.proc3(a text, c text default null) language plpgsql as 'begin raise notice ''app.proc3(text, text)''; end';
+create procedure other.proc(int4) language plpgsql as 'begin raise notice ''other.proc(integer)''; end';
 
 -- Aggregates.
 create aggregate app.total(int4) (sfunc = int4pl, stype = int4);
@@ -111,6 +115,8 @@ create aggregate app.place(variadic "any" order by variadic "any") (sfunc = orde
 	finalfunc = rank_final, finalfunc_extra, hypothetical);
 create function app.newest(anyelement, anyelement) returns anyelement language sql as 'select $2';
 create aggregate app.last(anyelement) (sfunc = app.newest, stype = anyelement);
+
+create aggregate app.named_total(a int4) (sfunc = int4pl, stype = int4);
 
 -- Casts.
 create function app.to_int(app.pair) returns int4 language sql as 'select $1.a';
