@@ -1,0 +1,190 @@
+package mcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// exchange is one HTTP request to the endpoint and its reply.
+type exchange struct {
+	server *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	// correlation is the id that every reply carries: the decision id if there is one, else an id of its own.
+	correlation string
+
+	body    []byte
+	msg     message
+	dialect dialect
+}
+
+// method is a JSON-RPC method: what it does and in which dialects it exists.
+type method struct {
+	answer    func(*exchange) ([]byte, *failure) // the result, as JSON
+	handshake bool
+	modern    bool
+}
+
+var methods = map[string]method{
+	"initialize":      {answer: (*exchange).initialize, handshake: true},
+	"ping":            {answer: (*exchange).ping, handshake: true},
+	"server/discover": {answer: (*exchange).discover, handshake: true, modern: true},
+	"tools/list":      {answer: (*exchange).listTools, handshake: true, modern: true},
+	"tools/call":      {answer: (*exchange).call, handshake: true, modern: true},
+}
+
+// serve takes the message through every check and answers it.
+func (x *exchange) serve() {
+	failed := x.receive()
+	if failed != nil {
+		x.error(failed)
+		return
+	}
+	if x.msg.id == nil {
+		x.send(http.StatusAccepted, nil)
+		return
+	}
+	m, failed := x.method()
+	if failed == nil {
+		failed = first(x.checkMirrors, x.checkMeta)
+	}
+	var result []byte
+	if failed == nil {
+		result, failed = m.answer(x)
+	}
+	if failed != nil {
+		x.error(failed)
+		return
+	}
+	x.result(result)
+}
+
+// receive takes the steps that lead to a message in a known dialect. Their order is what clients rely on to tell
+// what is wrong.
+func (x *exchange) receive() *failure {
+	return first(x.checkHost, x.checkOrigin, x.checkLength, x.checkMedia, x.readBody, x.parse, x.checkVersion)
+}
+
+// first runs checks until one fails.
+func first(checks ...func() *failure) *failure {
+	for _, check := range checks {
+		if failed := check(); failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+func (x *exchange) maxBody() int64 { return or(x.server.MaxBodyBytes, defaultMaxBody) }
+
+func (x *exchange) checkLength() *failure {
+	if x.r.ContentLength > x.maxBody() {
+		return x.tooLarge()
+	}
+	return nil
+}
+
+func (x *exchange) tooLarge() *failure {
+	return fail(http.StatusRequestEntityTooLarge, codeInvalidRequest,
+		"the request is larger than %d bytes", x.maxBody()).identified("request_too_large")
+}
+
+// limitTime bounds how long the body may take. The bound holds until the body has been read to its end; if it never
+// is, the HTTP server throws away what is left of it under the same bound.
+func (x *exchange) limitTime() {
+	control := http.NewResponseController(x.w)
+	deadline := time.Now().Add(or(x.server.BodyTimeout, defaultBodyTimeout))
+	x.supported(control.SetReadDeadline(deadline))
+	x.supported(control.SetWriteDeadline(deadline)) // of a "100 Continue"
+}
+
+// readBody reads the body to its end. From then on the HTTP server watches the connection, and ends the request's
+// context when the client goes away.
+func (x *exchange) readBody() *failure {
+	var err error
+	x.body, err = io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.maxBody()))
+	var large *http.MaxBytesError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &large):
+		return x.tooLarge()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fail(http.StatusRequestTimeout, codeInvalidRequest, "the request's body did not arrive in time")
+	case err != nil:
+		return invalid("the request's body is incomplete")
+	}
+	x.supported(http.NewResponseController(x.w).SetReadDeadline(time.Time{}))
+	return nil
+}
+
+// supported logs a deadline that could not be set. It can only fail on a connection that is closed already.
+func (x *exchange) supported(err error) {
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		x.server.Log.Debug().Err(err).Str("correlation_id", x.correlation).Msg("setting a deadline")
+	}
+}
+
+func (x *exchange) parse() (failed *failure) {
+	x.msg, failed = parseMessage(x.body)
+	return failed
+}
+
+// method looks the method up. It comes before the checks of headers and _meta, so that a client can find out
+// cheaply that a method does not exist.
+func (x *exchange) method() (method, *failure) {
+	m, known := methods[x.msg.method]
+	if known && (x.dialect == modern && m.modern || x.dialect == handshake && m.handshake) {
+		return m, nil
+	}
+	status := http.StatusOK
+	if x.dialect == modern {
+		status = http.StatusNotFound
+	}
+	return method{}, fail(status, codeMethodNotFound, "method %q is not found", x.msg.method)
+}
+
+// result replies with a JSON-RPC result.
+func (x *exchange) result(result []byte) {
+	body := make([]byte, 0, len(result)+len(x.msg.id)+40)
+	body = append(body, `{"jsonrpc":"2.0","id":`...)
+	body = append(body, x.msg.id...)
+	body = append(body, `,"result":`...)
+	body = append(body, result...)
+	x.send(http.StatusOK, append(body, '}'))
+}
+
+// error replies with a JSON-RPC error. The id is left out if the request had none that could be read.
+func (x *exchange) error(f *failure) {
+	body := []byte(`{"jsonrpc":"2.0",`)
+	if x.msg.id != nil {
+		body = append(append(append(body, `"id":`...), x.msg.id...), ',')
+	}
+	body = strconv.AppendInt(append(body, `"error":{"code":`...), int64(f.code), 10)
+	body = appendString(append(body, `,"message":`...), f.message)
+	if f.data != nil {
+		body = append(append(body, `,"data":`...), f.data...)
+	}
+	x.send(f.status, append(body, "}}"...))
+}
+
+// send writes the reply. It is the only place that does, and it does so once.
+func (x *exchange) send(status int, body []byte) {
+	h := x.w.Header()
+	h.Set("X-Correlation-Id", x.correlation)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if len(body) > 0 {
+		h.Set("Content-Type", mediaJSON)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	deadline := time.Now().Add(or(x.server.WriteTimeout, defaultWriteTimeout))
+	x.supported(http.NewResponseController(x.w).SetWriteDeadline(deadline))
+	x.w.WriteHeader(status)
+	if _, err := x.w.Write(body); err != nil {
+		x.server.Log.Debug().Err(err).Str("correlation_id", x.correlation).Msg("the client went away before its reply")
+	}
+}
