@@ -1,0 +1,141 @@
+package pgwire
+
+import (
+	"time"
+
+	"interlock/sqlgov"
+)
+
+// Limits bound what clients may take. The zero value of a field is its default.
+type Limits struct {
+	// StartupTime is one deadline from accept to AuthenticationOk, whatever the client does in between; 30 seconds.
+	StartupTime time.Duration
+	// IdleTime ends a session that has asked nothing for so long outside a transaction; never.
+	IdleTime time.Duration
+	// Connections is the number of sessions; 1000. A connection that comes to cancel does not count.
+	Connections int
+	// PerIdentity is the number of sessions of one identity; 500.
+	PerIdentity int
+	// Unauthenticated is the number of connections that have not proved who they are; 256. When it is reached, the
+	// oldest that has not even said what it wants makes room.
+	Unauthenticated int
+	// MessageBytes is the size of a Query, Parse or Bind message; 64 MiB. Other messages are held to PostgreSQL's own
+	// limit of 10,000 bytes.
+	MessageBytes int
+}
+
+// smallMessage is PostgreSQL's limit for the body of messages that cannot be long.
+const smallMessage = 10_000
+
+func (l Limits) withDefaults() Limits {
+	if l.StartupTime <= 0 {
+		l.StartupTime = 30 * time.Second
+	}
+	for _, d := range []struct {
+		field *int
+		value int
+	}{
+		{&l.Connections, 1000}, {&l.PerIdentity, 500}, {&l.Unauthenticated, 256}, {&l.MessageBytes, 64 << 20},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	l.MessageBytes = min(l.MessageBytes, maxFrame)
+	return l
+}
+
+// phase is how far a connection has come.
+type phase int
+
+const (
+	silent    phase = iota // has not said what it wants
+	claiming               // has asked for a session, must prove who it is
+	connected              // has been authenticated
+)
+
+// join counts a new connection. It returns one that has to go to make room, if any, and false if there is no room.
+func (s *Server) join(c *conn) (victim *conn, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return nil, false
+	}
+	if s.strangers >= s.limits.Unauthenticated {
+		if victim = s.oldestSilent(); victim == nil {
+			return nil, false
+		}
+	}
+	s.conns[c] = silent
+	s.strangers++
+	s.running.Add(1)
+	return victim, true
+}
+
+// oldestSilent finds the connection that has been silent for the longest, and counts it out.
+func (s *Server) oldestSilent() *conn {
+	var oldest *conn
+	for c, p := range s.conns {
+		if p == silent && (oldest == nil || c.since.Before(oldest.since)) {
+			oldest = c
+		}
+	}
+	if oldest != nil {
+		delete(s.conns, oldest)
+		s.strangers--
+	}
+	return oldest
+}
+
+// claims notes that a connection has asked for a session.
+func (s *Server) claims(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, here := s.conns[c]; here {
+		s.conns[c] = claiming
+	}
+}
+
+// admit counts an authenticated connection in.
+func (s *Server) admit(c *conn) *sqlgov.Refusal {
+	identity := c.caller.Identity
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, here := s.conns[c]
+	switch {
+	case !here || p != claiming || s.closing:
+		return shuttingDown()
+	case s.sessions >= s.limits.Connections:
+		return tooMany("sorry, too many clients already")
+	case s.perIdentity[identity] >= s.limits.PerIdentity:
+		return tooMany("too many connections for role \"" + identity + "\"")
+	}
+	s.conns[c] = connected
+	s.strangers--
+	s.sessions++
+	s.perIdentity[identity]++
+	return nil
+}
+
+// leave counts a connection out, however far it came.
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, here := s.conns[c]
+	delete(s.conns, c)
+	switch {
+	case !here:
+	case p == connected:
+		s.sessions--
+		if s.perIdentity[c.caller.Identity]--; s.perIdentity[c.caller.Identity] == 0 {
+			delete(s.perIdentity, c.caller.Identity)
+		}
+	default:
+		s.strangers--
+	}
+	s.running.Done()
+}
+
+func tooMany(message string) *sqlgov.Refusal {
+	return &sqlgov.Refusal{Kind: sqlgov.RateLimited, SQLState: "53300", Message: message}
+}
