@@ -32,6 +32,41 @@ func LoadGovernance(path string) (*policy.Document, error) {
 	return doc, nil
 }
 
+// CheckGovernance is LoadGovernance with warnings: what is likely a mistake, and secrets and certificates that cannot be
+// read from here.
+func CheckGovernance(path string) (doc *policy.Document, warnings Problems, err error) {
+	data, abs, err := readFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the governance document: %w", err)
+	}
+	r := &reader{file: path, lookup: os.LookupEnv}
+	doc, root := r.governance(data)
+	if err := r.err(); err != nil {
+		return nil, nil, err
+	}
+	doc.File = abs
+	anchorSources(doc, filepath.Dir(abs))
+	for _, p := range policy.Review(doc) {
+		r.fail(locate(root, p.Path), "%s", p.Message)
+	}
+	for i := range doc.Sources {
+		reviewSecrets(r, root, &doc.Sources[i])
+	}
+	return doc, r.problems.sorted(), nil
+}
+
+func reviewSecrets(r *reader, root *yaml.Node, s *policy.SourceSpec) {
+	u := &s.Upstream
+	for _, secret := range []struct{ key, ref string }{{"password", u.Password}, {"ca", fileRef(u.CA)}, {"cert", fileRef(u.Cert)}, {"key", fileRef(u.Key)}} {
+		if secret.ref == "" {
+			continue
+		}
+		if _, err := Resolve(secret.ref); err != nil {
+			r.fail(locate(root, []string{"sources", s.ID, "upstream", secret.key}), "%s", err)
+		}
+	}
+}
+
 // ParseGovernance is LoadGovernance for a document that is not in a file of its own. Relative paths are relative to dir.
 // name stands for the file in errors.
 func ParseGovernance(name, dir string, data []byte) (*policy.Document, error) {
@@ -46,15 +81,21 @@ func ParseGovernance(name, dir string, data []byte) (*policy.Document, error) {
 
 func parseGovernance(name string, data []byte, lookup func(string) (string, bool)) (*policy.Document, error) {
 	r := &reader{file: name, lookup: lookup}
+	doc, _ := r.governance(data)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return doc, nil
+}
+
+// governance reads a governance document. The results are of use if there are no problems.
+func (r *reader) governance(data []byte) (*policy.Document, *yaml.Node) {
 	g := &governance{}
 	root := r.document(data, g.shape())
 	if root != nil {
 		g.check(r, root)
 	}
-	if err := r.err(); err != nil {
-		return nil, err
-	}
-	return &g.doc, nil
+	return &g.doc, root
 }
 
 // check adds what is wrong with the meaning of the document. Where reading it has failed already, what follows from that

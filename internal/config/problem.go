@@ -10,12 +10,15 @@ import (
 // Problem is one thing that is wrong with a file.
 type Problem struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"` // in characters, from 1
+	Line    int    `json:"line,omitempty"`   // 0: the problem is with the file as a whole
+	Column  int    `json:"column,omitempty"` // in characters, from 1
 	Message string `json:"message"`
 }
 
 func (p Problem) String() string {
+	if p.Line == 0 {
+		return p.File + ": " + p.Message
+	}
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
 }
 

@@ -55,3 +55,11 @@ func checkReference(value string) error {
 
 // cutFile returns the path of a file: reference.
 func cutFile(ref string) (path string, ok bool) { return strings.CutPrefix(ref, "file:") }
+
+// fileRef is the reference to a file, "" for none.
+func fileRef(path string) string {
+	if path == "" {
+		return ""
+	}
+	return "file:" + path
+}

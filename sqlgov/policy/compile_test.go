@@ -119,6 +119,31 @@ func TestCheckFindsEveryProblem(t *testing.T) {
 	}
 }
 
+func TestReview(t *testing.T) {
+	doc := document(t, "allow select crm.orders crm.notes", "deny select crm.*", "allow select,insert crm.orders", "allow select *.orders.id", "allow select pg_catalog.pg_class", "deny select *")
+	doc.Sources[0].Upstream.TLS = "require"
+	doc.Sources = append(doc.Sources, SourceSpec{ID: "bare", Kind: "postgres"})
+	want := []string{
+		`identities.idle: identity "idle" has no grant`,
+		`sources.shop.upstream.tls: tls mode require does not make sure`,
+		`sources.bare: source "bare" has no role`,
+		`source_roles.analyst.permissions.0.on.0: this never allows anything: the deny on line 11 covers it`,
+		`source_roles.analyst.permissions.0.on.1: this never allows anything: the deny on line 11 covers it`,
+		`source_roles.analyst.permissions.3.on.0: this never allows anything: the deny on line 15 covers it`,
+		`source_roles.elsewhere: role "elsewhere" is granted to nobody`,
+		`source_roles.elsewhere: role "elsewhere" has no permission`,
+	}
+	got := Review(doc)
+	for i, p := range got {
+		if text := strings.Join(p.Path, ".") + ": " + p.Message; i >= len(want) || !strings.HasPrefix(text, want[i]) {
+			t.Errorf("%d: %s", i, text)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d warnings, want %d", len(got), len(want))
+	}
+}
+
 func TestParseResource(t *testing.T) {
 	long := strings.Repeat("é", 40) // 80 bytes; PostgreSQL keeps 62 of them
 	for text, want := range map[string][]Part{

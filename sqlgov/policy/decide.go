@@ -162,9 +162,9 @@ func (j *judge) function(f *catalog.Function) {
 	}
 	switch lvl := builtinLevel(f); {
 	case lvl == levelNever:
-		j.add(Reason{Need: need, Note: "built-in function that never runs through the gateway"})
+		j.add(Reason{Need: need, Note: fmt.Sprintf("built-in function of class %q, which never runs through the gateway", Builtin(f))})
 	case lvl == levelFree && by == nil:
-		j.add(Reason{Need: need, Granted: true, Note: "built-in function, reviewed as harmless"})
+		j.add(Reason{Need: need, Granted: true, Note: "built-in function, reviewed as " + string(Builtin(f))})
 	default:
 		j.settle(need, by)
 	}
