@@ -53,7 +53,7 @@ SELECT n,
        timestamptz '2024-01-01 00:00+00' + n * interval '10 minutes',
        (ARRAY['new','paid','shipped','shipped','shipped','returned'])[1 + n % 6]::sales.order_status,
        round((5 + (n * 7907) % 49500 / 100.0)::numeric, 2),
-       '4' || lpad((n * 104729 % 1000000000)::text, 15, '0')
+       '4' || lpad((n::bigint * 104729 % 1000000000)::text, 15, '0')
 FROM generate_series(1, 120000) AS n;
 
 CREATE VIEW sales.revenue_by_region AS
