@@ -158,6 +158,9 @@ func TestConfigProblems(t *testing.T) {
 		{"a: 1\n---\nb: 2", `2:1: there is a second document in the file; only one is read`},
 		{"a: [1", "1:1: did not find expected ',' or ']'"},
 		{"a: \x01", "1:1: control characters are not allowed"},
+		{"# one\ndata_dir: a\nmcp:\n  allowed_hosts: [\n    a,\n    b]\nlog: {{level}}/x\nstore: {}\n", "7:1: did not find expected key"},
+		{"data_dir: a\nlog:\n  level: info\n format: json\nstore: {}\n", "4:1: did not find expected key"},
+		{"data_dir: 'a\nlog: {}\n", "1:1: found unexpected end of stream"},
 		{"log: !!binary aGk=", `1:6: must be a mapping, but is a single value`},
 	} {
 		_, err := parse("f", []byte(tc.doc), environ)

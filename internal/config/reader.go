@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -63,30 +64,57 @@ func (r *reader) parse(data []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
 	case err != nil:
-		r.syntax(err)
+		r.syntax(data, err)
 		return nil
 	}
 	if err := dec.Decode(&more); err == nil {
 		r.fail(&more, "there is a second document in the file; only one is read")
 		return nil
 	} else if !errors.Is(err, io.EOF) {
-		r.syntax(err)
+		r.syntax(data, err)
 		return nil
 	}
 	return doc.Content[0]
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
+var yamlError = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
-// syntax reports an error of the YAML library, which knows the line at best.
-func (r *reader) syntax(err error) {
-	m := yamlLine.FindStringSubmatch(err.Error())
-	if m == nil {
-		r.failAt(1, 1, "%s", err)
-		return
+// syntax reports an error of the YAML library. The line that the library gives is that of the block around the error,
+// so it is not used.
+func (r *reader) syntax(data []byte, err error) {
+	r.failAt(badLine(data), 1, "%s", yamlError.ReplaceAllString(err.Error(), ""))
+}
+
+// lookahead is how many lines badLine looks beyond a line to see if the document is whole again. It does not search
+// files of more than searchable bytes, which would take long.
+const (
+	lookahead  = 50
+	searchable = 1 << 20
+)
+
+// badLine finds the first line with which the document stops being YAML: the text before it is, the text with it is not
+// and does not become so again soon, as it does at the end of a list that is written over several lines.
+func badLine(data []byte) int {
+	if len(data) > searchable {
+		return 1
 	}
-	line, _ := strconv.Atoi(m[1])
-	r.failAt(line, 1, "%s", m[2])
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	good := func(n int) bool {
+		var doc yaml.Node
+		err := yaml.Unmarshal(bytes.Join(lines[:n], nil), &doc)
+		return err == nil
+	}
+	for from := 0; ; {
+		n := from + sort.Search(len(lines)-from, func(i int) bool { return !good(from + i + 1) })
+		again := n
+		for again < len(lines) && again < n+lookahead && !good(again+1) {
+			again++
+		}
+		if again >= len(lines) || again == n+lookahead {
+			return min(n+1, len(lines))
+		}
+		from = again + 1
+	}
 }
 
 // plain refuses what makes a document mean something else than it seems to say: aliases, and keys that are no strings
