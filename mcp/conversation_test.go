@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bytes"
@@ -18,7 +18,11 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"interlock/mcp"
 )
+
+const modernVersion = "2026-07-28"
 
 var update = flag.Bool("update", false, "rewrite the expected responses in testdata")
 
@@ -43,7 +47,7 @@ func converse(t *testing.T, dir string, handler http.Handler) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, version := range versions {
+		for _, version := range mcp.Versions {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+version, func(t *testing.T) {
 				c := conversation{t: t, url: server.URL, version: version}
 				c.replay(archive)
@@ -99,7 +103,7 @@ func (c *conversation) selected(name, kind string) bool {
 		return false
 	}
 	family := "handshake"
-	if c.version == version20260728 {
+	if c.version == modernVersion {
 		family = "modern"
 	}
 	return slices.Contains(strings.Fields(selector), family) || slices.Contains(strings.Fields(selector), c.version)
@@ -108,9 +112,9 @@ func (c *conversation) selected(name, kind string) bool {
 func (c *conversation) exchange(section string) received {
 	c.t.Helper()
 	head, body, _ := strings.Cut("\n"+section, "\n\n")
-	verb, path := http.MethodPost, Path
+	verb, path := http.MethodPost, mcp.Path
 	header := c.header(body)
-	bare, quoted := c.version != version20260728, false
+	bare, quoted := c.version != modernVersion, false
 	for _, line := range strings.Split(strings.TrimSpace(head), "\n") {
 		name, val, isHeader := strings.Cut(line, ": ")
 		switch {
@@ -179,10 +183,10 @@ func (c *conversation) header(body string) http.Header {
 		Params struct{ Name string }
 	}
 	_ = json.Unmarshal([]byte(body), &m) // a broken body has nothing to mirror
-	if c.version != version20250326 {
+	if c.version != "2025-03-26" {
 		h.Set("MCP-Protocol-Version", c.version) // 2025-03-26 does not know the header
 	}
-	if c.version == version20260728 && m.Method != "" {
+	if c.version == modernVersion && m.Method != "" {
 		h.Set("Mcp-Method", m.Method)
 		if m.Params.Name != "" {
 			h.Set("Mcp-Name", m.Params.Name)

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"encoding/json"
@@ -7,30 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"interlock/mcp"
 	"interlock/sqlgov"
 )
-
-// TestEveryKindHasWords: a kind that is missing from the table would be answered as a defect of ours.
-func TestEveryKindHasWords(t *testing.T) {
-	for _, k := range sqlgov.Kinds() {
-		w, found := wordings[k]
-		if !found || w.status == "" || http.StatusText(w.code) == "" && w.code != 499 {
-			t.Errorf("kind %d: %+v", k, w)
-		}
-		for _, a := range []answer{w.handshake, w.modern} {
-			if a.code == 0 && a.http != http.StatusOK {
-				t.Errorf("kind %d: a tool result with HTTP status %d", k, a.http)
-			}
-		}
-		// Handshake clients do not see the body of a reply that is not 200.
-		if w.handshake.http != http.StatusOK {
-			t.Errorf("kind %d: handshake status %d", k, w.handshake.http)
-		}
-	}
-	if len(wordings) != len(sqlgov.Kinds()) {
-		t.Errorf("%d entries for %d kinds", len(wordings), len(sqlgov.Kinds()))
-	}
-}
 
 // TestRefusals holds every kind against the table of the contract, in every version.
 func TestRefusals(t *testing.T) {
@@ -62,13 +41,13 @@ func TestRefusals(t *testing.T) {
 		sqlgov.Canceled:            {result("canceled", 499), {"canceled", 499, false, -32602, 200}},
 	}
 	server, core := newScripted()
-	for _, version := range versions {
+	for _, version := range mcp.Versions {
 		c := newCaller(t, server, version)
 		for _, kind := range sqlgov.Kinds() {
 			core.refusals["refuse"] = &sqlgov.Refusal{Kind: kind, SQLState: "42501", Message: "reason", Detail: "detail", Hint: "hint",
 				DecisionID: decision, Err: errors.New("password=hunter2 at 10.1.2.3")}
 			want := contract[kind][0]
-			if version == version20260728 {
+			if version == modernVersion {
 				want = contract[kind][1]
 			}
 			got := c.query("shop", "refuse")
@@ -132,10 +111,10 @@ func (c caller) call(tool, args string) reply {
 	if c.key != "" {
 		header.Set("Authorization", "Bearer "+c.key)
 	}
-	if c.version == version20260728 {
+	if c.version == modernVersion {
 		body = withMeta(body)
 	}
-	return parseReply(c.t, c.send(http.MethodPost, Path, header, body))
+	return parseReply(c.t, c.send(http.MethodPost, mcp.Path, header, body))
 }
 
 func parseReply(t *testing.T, got received) reply {

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"interlock/mcp"
 	"interlock/sqlgov"
 )
 
@@ -102,14 +103,14 @@ func (oneKey) Bearer(_ context.Context, token string) (string, string, error) {
 
 // newScripted is a server in front of a core that refuses in every way there is: the statement "refuse N" gets the
 // refusal of kind N.
-func newScripted() (*Server, *scripted) {
+func newScripted() (*mcp.Server, *scripted) {
 	core := &scripted{running: make(chan struct{}, 1), results: map[string]*sqlgov.Result{}, refusals: map[string]*sqlgov.Refusal{}}
 	core.results["select 1"] = &sqlgov.Result{
 		DecisionID: decision,
-		Columns:    []sqlgov.ResultColumn{{Name: "?column?", Type: oidInt4, TypeName: "integer"}},
+		Columns:    []sqlgov.ResultColumn{{Name: "?column?", Type: 23, TypeName: "integer"}},
 		Rows:       [][][]byte{{[]byte("1")}},
 		Tag:        "SELECT 1",
 		Limit:      1000,
 	}
-	return &Server{Core: core, Authenticator: oneKey{}, Version: "test"}, core
+	return &mcp.Server{Core: core, Authenticator: oneKey{}, Version: "test"}, core
 }

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bufio"
@@ -8,16 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"interlock/mcp"
 	"interlock/sqlgov"
 )
 
 // start runs the server on a real listener, as cmd does.
-func start(t *testing.T, server *Server) string {
+func start(t *testing.T, server *mcp.Server) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +41,7 @@ func rawCall(version, sql string) string {
 	c := conversation{version: version}
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"interlock_query","arguments":{"source_id":"shop","sql":"` + sql + `"}}}`
 	header := c.header(body)
-	if version == version20260728 {
+	if version == modernVersion {
 		body = withMeta(body)
 	}
 	var b strings.Builder
@@ -64,14 +64,14 @@ func dial(t *testing.T, addr string) net.Conn {
 
 // TestClosingCancels: in every version, closing the connection ends the statement.
 func TestClosingCancels(t *testing.T) {
-	for _, version := range versions {
+	for _, version := range mcp.Versions {
 		server, core := newScripted()
 		conn := dial(t, start(t, server))
 		fmt.Fprint(conn, rawCall(version, "block"))
 		<-core.running
 		_ = conn.Close()
 		done := make(chan struct{})
-		go func() { server.active.Wait(); close(done) }()
+		go func() { server.Idle(); close(done) }()
 		select {
 		case <-done:
 		case <-time.After(5 * time.Second):
@@ -85,10 +85,10 @@ func TestSlowStatement(t *testing.T) {
 	server, core := newScripted()
 	server.BodyTimeout, server.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
 	conn := dial(t, start(t, server))
-	fmt.Fprint(conn, rawCall(version20251125, "block"))
+	fmt.Fprint(conn, rawCall("2025-11-25", "block"))
 	<-core.running
 	time.Sleep(200 * time.Millisecond)
-	if !server.calls.enter("ana", 2) || server.calls.enter("ana", 2) {
+	if server.Running("ana") != 1 {
 		t.Error("the call has ended")
 	}
 }
@@ -98,20 +98,20 @@ func TestConcurrencyPerIdentity(t *testing.T) {
 	server.MaxConcurrent = 1
 	addr := start(t, server)
 	blocked := dial(t, addr)
-	fmt.Fprint(blocked, rawCall(version20251125, "block"))
+	fmt.Fprint(blocked, rawCall("2025-11-25", "block"))
 	<-core.running
-	for _, version := range versions {
+	for _, version := range mcp.Versions {
 		c := caller{conversation: conversation{t: t, url: "http://" + addr, version: version}}
 		got := c.query("shop", "select 1")
 		if got.reason.Status != "rate_limited" || core.lastRecord(t).refusal.Kind != sqlgov.RateLimited {
 			t.Errorf("%s: %+v", version, got)
 		}
-		if want := map[bool]int{true: 429, false: 200}[version == version20260728]; got.http != want {
+		if want := map[bool]int{true: 429, false: 200}[version == modernVersion]; got.http != want {
 			t.Errorf("%s: HTTP status %d, want %d", version, got.http, want)
 		}
 	}
 	_ = blocked.Close()
-	c := caller{conversation: conversation{t: t, url: "http://" + addr, version: version20251125}}
+	c := caller{conversation: conversation{t: t, url: "http://" + addr, version: "2025-11-25"}}
 	for wait := time.Now().Add(5 * time.Second); c.query("shop", "select 1").isError; {
 		if time.Now().After(wait) {
 			t.Fatal("the place of a call that ended is not given back")
@@ -168,7 +168,7 @@ func TestBodyLimits(t *testing.T) {
 func TestHalfSentRequests(t *testing.T) {
 	server, core := newScripted()
 	addr := start(t, server)
-	whole := rawCall(version20251125, "select 1")
+	whole := rawCall("2025-11-25", "select 1")
 	for i := range 200 {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -177,7 +177,7 @@ func TestHalfSentRequests(t *testing.T) {
 		fmt.Fprint(conn, whole[:len(whole)*i/200])
 		_ = conn.Close()
 	}
-	server.active.Wait()
+	server.Idle()
 	if len(core.requests) != 0 {
 		t.Errorf("%d half-sent requests reached the core", len(core.requests))
 	}
@@ -187,21 +187,21 @@ func TestHalfSentRequests(t *testing.T) {
 func TestShutdownCancels(t *testing.T) {
 	server, core := newScripted()
 	conn := dial(t, start(t, server))
-	fmt.Fprint(conn, rawCall(version20251125, "block"))
+	fmt.Fprint(conn, rawCall("2025-11-25", "block"))
 	<-core.running
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if len(server.calls.running) != 0 {
+	if server.Running("ana") != 0 {
 		t.Error("the call still runs")
 	}
 }
 
 // TestRecordsNameTheCaller: what the door refuses is recorded with all that is known of who asked.
 func TestRecordsNameTheCaller(t *testing.T) {
-	for _, version := range versions {
+	for _, version := range mcp.Versions {
 		server, core := newScripted()
 		c := newCaller(t, server, version)
 		c.key = "wrong"
@@ -228,84 +228,18 @@ func TestRecordsNameTheCaller(t *testing.T) {
 // TestAuthorizedInEveryVersion: the tools that the catalogue lists need a key at each call, in each version, under
 // each name. Authorization that is skipped under an old protocol version is a defect that others had.
 func TestAuthorizedInEveryVersion(t *testing.T) {
-	for _, version := range versions {
+	for _, version := range mcp.Versions {
 		server, core := newScripted()
 		c := newCaller(t, server, version)
 		c.key = "wrong"
-		for name := range catalogue.tools {
+		names := mcp.ToolNames()
+		for _, name := range names {
 			if got := c.call(name, `{"source_id":"shop","sql":"select 1"}`); got.reason.Status != "unauthenticated" {
 				t.Errorf("%s %s: %+v", version, name, got)
 			}
 		}
-		if len(core.recorded) != len(catalogue.tools) {
-			t.Errorf("%s: %d records for %d calls", version, len(core.recorded), len(catalogue.tools))
+		if len(core.recorded) != len(names) {
+			t.Errorf("%s: %d records for %d calls", version, len(core.recorded), len(names))
 		}
 	}
-}
-
-func TestApplicationIsHarmless(t *testing.T) {
-	x := exchange{r: &http.Request{Header: http.Header{"User-Agent": {"a\x1b[31m\u202e" + strings.Repeat("é", 200)}}}}
-	got := x.application()
-	if len(got) > maxApplication || strings.ContainsAny(got, "\x1b\u202e") || !strings.HasPrefix(got, "a[31mé") {
-		t.Errorf("got %q", got)
-	}
-}
-
-// TestCatalogue: every tool is listed once, in order, within what an agent can spare for it. The first needs no
-// arguments, so that a client can probe with it.
-func TestCatalogue(t *testing.T) {
-	var names []string
-	for name := range runners {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	last := 0
-	for _, name := range names {
-		at := strings.Index(string(catalogue.list), `"name":"`+name+`"`)
-		if at < last {
-			t.Errorf("%s is missing or out of order", name)
-		}
-		last = at
-	}
-	if len(catalogue.tools[names[0]].input.Required) != 0 {
-		t.Errorf("%s needs arguments", names[0])
-	}
-	// Four characters a token is the usual rule for English and JSON.
-	if tokens := (len(catalogue.list) + len(instructions)) / 4; tokens > 2000 {
-		t.Errorf("the tools and instructions cost about %d tokens", tokens)
-	}
-	for former, name := range formerNames {
-		if catalogue.tools[former].run == nil || strings.Contains(string(catalogue.list), former) {
-			t.Errorf("%s, formerly of %s, must work and not be listed", former, name)
-		}
-	}
-}
-
-func FuzzHeaders(f *testing.F) {
-	f.Add("2026-07-28", "tools/call", "=?base64?eA==?=", "application/json, */*;q=0.1", "application/json;charset=utf-8", "http://localhost", "localhost:1")
-	f.Add("", "", "", ", ,;", "a/b;c", "null", "[::1]:0")
-	f.Fuzz(func(t *testing.T, version, method, name, accept, contentType, origin, host string) {
-		server, _ := newScripted()
-		h := http.Header{"Mcp-Protocol-Version": {version}, "Mcp-Method": {method}, "Mcp-Name": {name}, "Accept": {accept},
-			"Content-Type": {contentType}, "Origin": {origin}}
-		x := exchange{server: server, r: &http.Request{Header: h, Host: host}}
-		x.msg.method = "tools/call"
-		x.msg.params = value{shape: object, members: []member{{"name", value{shape: text, str: "interlock_query"}}}}
-		if x.checkHost() == nil && strings.Contains(host, "evil") {
-			t.Errorf("host %q is let in", host)
-		}
-		if x.checkOrigin() == nil && canonicalOrigin(origin) != canonicalOrigin("http://"+host) {
-			t.Errorf("origin %q is let in for host %q", origin, host)
-		}
-		if x.checkMedia() == nil && (!strings.Contains(strings.ToLower(accept), "application/json") || !strings.Contains(strings.ToLower(accept), "text/event-stream")) {
-			t.Errorf("Accept %q is let in", accept)
-		}
-		if x.checkVersion() == nil && !slices.Contains(versions, version) {
-			t.Errorf("version %q is let in", version)
-		}
-		x.dialect = modern
-		if x.checkMirrors() == nil && (method != "tools/call" || name != "interlock_query" && !strings.HasPrefix(name, "=?base64?")) {
-			t.Errorf("method %q and name %q are let in", method, name)
-		}
-	})
 }

@@ -1,0 +1,23 @@
+package mcp
+
+// Versions are the protocol versions, newest first.
+var Versions = versions
+
+// ToolNames are the names under which a tool can be called, former ones included.
+func ToolNames() []string {
+	var names []string
+	for name := range catalogue.tools {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Idle waits until no request is being answered.
+func (s *Server) Idle() { s.active.Wait() }
+
+// Running is the number of calls of an identity that are running.
+func (s *Server) Running(identity string) int {
+	s.calls.mu.Lock()
+	defer s.calls.mu.Unlock()
+	return s.calls.running[identity]
+}
