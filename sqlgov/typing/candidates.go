@@ -155,16 +155,21 @@ func (r *Resolver) operatorCandidates(schema, name string, prefix bool) ([]*cand
 	var list []*candidate
 	for place, s := range schemas {
 		earlier := list
-		for _, o := range r.Catalog.OperatorsNamed(s, name) {
+		// One allocation for all candidates and their types: there are many, for every operator of every statement.
+		named := r.Catalog.OperatorsNamed(s, name)
+		slots, types := make([]candidate, len(named)), make([]catalog.OID, 0, 2*len(named))
+		for i, o := range named {
 			if (o.Left == 0) != prefix {
 				continue
 			}
-			args := []catalog.OID{o.Left, o.Right}
-			if prefix {
-				args = args[1:]
+			first := len(types)
+			if !prefix {
+				types = append(types, o.Left)
 			}
-			c := &candidate{operator: o, place: place, args: args}
-			if !slices.ContainsFunc(earlier, func(old *candidate) bool { return slices.Equal(old.args, args) }) {
+			types = append(types, o.Right)
+			c := &slots[i]
+			*c = candidate{operator: o, place: place, args: types[first:len(types):len(types)]}
+			if !slices.ContainsFunc(earlier, func(old *candidate) bool { return slices.Equal(old.args, c.args) }) {
 				list = append(list, c)
 			}
 		}

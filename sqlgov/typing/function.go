@@ -146,7 +146,7 @@ func (r *Resolver) checkKind(call Call, f *catalog.Function) error {
 	case f.Kind == "a" && named(call):
 		return errorf("0A000", "aggregates cannot use named arguments")
 	case f.Kind == "a" && len(call.Args) == 0 && !call.Star:
-		return errorf("42809", "%s(*) must be used to call a parameterless aggregate function", call.Name)
+		return errorf("42809", "%s(*) must be used to call a parameterless aggregate function", qualify(call.Schema, call.Name))
 	case f.Kind == "a":
 		return nil
 	case call.Star:
@@ -171,7 +171,7 @@ func (r *Resolver) resolveWithDefaults(c *candidate, types, declared []catalog.O
 		actual = append(actual, t)
 	}
 	result, err := r.resolve(actual, declared, c.function.Result)
-	if guess || unsure && err == errUndetermined {
+	if guess || unsure && err != nil {
 		return 0, errorf("0A000", "the default of a polymorphic parameter of function %s is not supported", c.function.Name)
 	}
 	return result, err

@@ -43,7 +43,6 @@ var (
 	errNoCommon     = &Error{SQLState: "42804", Message: "arguments of anycompatible family cannot be cast to a common type"}
 	errRangeCommon  = &Error{SQLState: "42804", Message: "range subtype does not match the anycompatible type"}
 	errAnyArrayElem = &Error{SQLState: "42804", Message: `cannot determine element type of "anyarray" argument`}
-	// errUndetermined says that a polymorphic type has only unknown arguments.
 	errUndetermined = &Error{SQLState: "42804", Message: "could not determine polymorphic type because input has type unknown"}
 )
 
@@ -312,11 +311,8 @@ func (g *generics) settleCompatible() error {
 		g.commonMulti = g.r.multirangeOf(g.commonRange)
 	}
 	if len(g.actual) == 0 {
-		if g.wantRange || g.wantMulti {
-			return errUndetermined
-		}
 		g.common, g.commonArray = Text, textArray
-		return nil
+		return g.rangesKnown()
 	}
 	if err := g.unify(); err != nil {
 		return err
@@ -326,11 +322,22 @@ func (g *generics) settleCompatible() error {
 			return g.r.noArray(g.common)
 		}
 	}
-	if g.wantRange && g.commonRange == 0 || g.wantMulti && g.commonMulti == 0 {
-		return errUndetermined
+	if err := g.rangesKnown(); err != nil {
+		return err
 	}
 	if (g.wantRange || g.wantMulti) && g.commonSub != g.common {
 		return errRangeCommon
+	}
+	return nil
+}
+
+// rangesKnown checks that the range types wanted are known: no other type tells them.
+func (g *generics) rangesKnown() error {
+	switch {
+	case g.wantRange && g.commonRange == 0:
+		return undetermined("anycompatiblerange")
+	case g.wantMulti && g.commonMulti == 0:
+		return undetermined("anycompatiblemultirange")
 	}
 	return nil
 }
@@ -360,30 +367,34 @@ func (g *generics) target(actual, declared catalog.OID) (catalog.OID, error) {
 func (g *generics) actualFor(t catalog.OID) (catalog.OID, error) {
 	switch t {
 	case anyElement, anyNonArray, anyEnum:
-		return determined(g.elem)
+		return determined(g.elem, "anyelement")
 	case AnyArray:
 		return g.arrayType()
 	case anyRange:
-		return determined(g.rng)
+		return determined(g.rng, "anyrange")
 	case anyMultirange:
-		return determined(g.multi)
+		return determined(g.multi, "anymultirange")
 	case anyCompatible, anyCompatibleNonArray:
-		return determined(g.common)
+		return determined(g.common, "anycompatible")
 	case anyCompatibleArray:
-		return determined(g.commonArray)
+		return determined(g.commonArray, "anycompatiblearray")
 	case anyCompatibleRange:
-		return determined(g.commonRange)
+		return determined(g.commonRange, "anycompatiblerange")
 	case anyCompatibleMultirange:
-		return determined(g.commonMulti)
+		return determined(g.commonMulti, "anycompatiblemultirange")
 	}
 	return t, nil
 }
 
-func determined(t catalog.OID) (catalog.OID, error) {
+func determined(t catalog.OID, name string) (catalog.OID, error) {
 	if t == 0 {
-		return 0, errUndetermined
+		return 0, undetermined(name)
 	}
 	return t, nil
+}
+
+func undetermined(name string) error {
+	return errorf("42804", "could not determine polymorphic type %s because input has type unknown", name)
 }
 
 func (g *generics) arrayType() (catalog.OID, error) {

@@ -147,9 +147,11 @@ func (r *Resolver) ScalarArray(schema, name string, left, right catalog.OID) (Op
 		match.Right = right
 		return match, nil
 	}
-	if match.Right = r.ArrayOf(match.Right); match.Right == 0 {
-		return Operator{}, r.noArray(match.Operator.Right)
+	array := r.ArrayOf(match.Right)
+	if array == 0 {
+		return Operator{}, r.noArray(match.Right)
 	}
+	match.Right = array
 	return match, nil
 }
 

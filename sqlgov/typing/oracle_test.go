@@ -31,12 +31,13 @@ type answer struct {
 	result catalog.OID   // type
 	calls  []catalog.OID // every function called, sorted, each once
 
+	message   string      // of the failure, if it is that a function or operator is unknown or ambiguous
 	described catalog.OID // type that the server describes the result as: never a domain
 }
 
 func (a answer) String() string {
 	if a.state != "" {
-		return a.state
+		return a.state + " " + a.message
 	}
 	return fmt.Sprintf("function %d -> type %d, calls %v", a.picked, a.result, a.calls)
 }
@@ -46,7 +47,7 @@ func (a answer) equal(b answer) bool {
 	if b.state == "XX000" {
 		return a.state != ""
 	}
-	return a.state == b.state && a.picked == b.picked && a.result == b.result && slices.Equal(a.calls, b.calls)
+	return a.state == b.state && a.message == b.message && a.picked == b.picked && a.result == b.result && slices.Equal(a.calls, b.calls)
 }
 
 // comparable leaves out of an answer what the other side cannot know: the server does not print the checks of
@@ -187,10 +188,10 @@ func (o *oracle) next(t *testing.T, p *pgconn.Pipeline) answer {
 	var a answer
 	for {
 		results, err := p.GetResults()
-		var failure *pgconn.PgError
+		var refused *pgconn.PgError
 		switch {
-		case errors.As(err, &failure):
-			a.state = failure.Code
+		case errors.As(err, &refused):
+			a = failure(refused.Code, refused.Message)
 			continue
 		case err != nil:
 			t.Fatal(err)
@@ -248,7 +249,15 @@ func failed(err error) answer {
 	if !errors.As(err, &e) {
 		return answer{state: err.Error()}
 	}
-	return answer{state: e.SQLState}
+	return failure(e.SQLState, e.Message)
+}
+
+// failure is the answer for a failure. The words of the two failures that callers see most are compared as well.
+func failure(state, message string) answer {
+	if state != "42883" && state != "42725" {
+		message = ""
+	}
+	return answer{state: state, message: message}
 }
 
 // compare asks the server and reports every expression on which the resolver disagrees.
@@ -258,14 +267,14 @@ func (o *oracle) compare(t *testing.T, expressions []string, got []answer) {
 }
 
 // conversion is the part of an answer that matters where no function is called by name.
-func conversion(a answer) answer { return answer{state: a.state, calls: a.calls} }
+func conversion(a answer) answer { return answer{state: a.state, message: a.message, calls: a.calls} }
 
 // described is the part of an answer that says what type an expression has, and what is called to get there.
 func described(a answer) answer {
 	if a.described != 0 {
 		a.result = a.described
 	}
-	return answer{state: a.state, result: a.result, calls: a.calls}
+	return answer{state: a.state, message: a.message, result: a.result, calls: a.calls}
 }
 
 // compareOnly is compare for a part of the answers.
@@ -276,7 +285,7 @@ func (o *oracle) compareOnly(t *testing.T, expressions []string, got []answer, p
 	for i, e := range expressions {
 		got[i], want[i] = part(o.comparable(got[i])), part(o.comparable(want[i]))
 		if strings.HasPrefix(e, "CALL ") {
-			got[i] = answer{state: got[i].state} // the server does not print the tree of a CALL
+			got[i] = failure(got[i].state, got[i].message) // the server does not print the tree of a CALL
 		}
 		if got[i].equal(want[i]) {
 			continue

@@ -24,10 +24,11 @@ func (r *Resolver) pathway(from, to catalog.OID, ctx Context) (pathway, catalog.
 	}
 	// The vector types have array elements, yet nothing else may slip into them as an array.
 	if to != oidVector && to != int2Vector {
-		source, target := r.Elem(from), r.Elem(to)
-		if source != 0 && target != 0 {
-			if path, _ := r.pathway(source, target, ctx); path != noPath {
-				return byElement, 0
+		if source := r.Elem(from); source != 0 {
+			if target := r.Elem(to); target != 0 {
+				if path, _ := r.pathway(source, target, ctx); path != noPath {
+					return byElement, 0
+				}
 			}
 		}
 	}
@@ -61,10 +62,13 @@ func castContext(cast *catalog.Cast) Context {
 
 // textPathway is the fallback without a cast: to a string type on assignment, from one by an explicit cast.
 func (r *Resolver) textPathway(from, to catalog.OID, ctx Context) pathway {
-	if c, _ := r.category(to); c == stringCategory && ctx >= Assignment {
+	if ctx == Implicit {
+		return noPath
+	}
+	if c, _ := r.category(to); c == stringCategory {
 		return viaText
 	}
-	if c, _ := r.category(from); c == stringCategory && ctx >= Explicit {
+	if c, _ := r.category(from); c == stringCategory && ctx == Explicit {
 		return viaText
 	}
 	return noPath

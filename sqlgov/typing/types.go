@@ -87,7 +87,7 @@ func handler(t *catalog.Type) string {
 func (r *Resolver) Element(t catalog.OID) (catalog.OID, error) {
 	typ := r.Catalog.Type(r.Base(t))
 	if typ == nil || typ.SubscriptHandler == "" || typ.SubscriptHandler == "-" {
-		return 0, errorf("42804", "cannot subscript type %s because it does not support subscripting", r.format(t))
+		return 0, errorf("42804", "cannot subscript type %s because it does not support subscripting", r.format(r.Base(t)))
 	}
 	switch handler(typ) {
 	case "array_subscript_handler", "raw_array_subscript_handler":
