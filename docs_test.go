@@ -65,7 +65,7 @@ func script(steps []step) string {
 func pattern(lines []string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`^`)
-	for _, line := range lines {
+	for _, line := range strings.Split(strings.TrimRight(strings.Join(lines, "\n"), "\n "), "\n") {
 		if strings.TrimSpace(line) == "..." {
 			b.WriteString(`(?:.*\n)*?`)
 			continue
@@ -128,7 +128,7 @@ func runSession(t *testing.T, steps []step) {
 		t.Fatalf("%d outputs for %d commands:\n%s", len(outputs)-1, len(steps), stdout.String())
 	}
 	for i, s := range steps {
-		if !pattern(s.output).MatchString(outputs[i]) {
+		if !pattern(s.output).MatchString(strings.TrimRight(outputs[i], "\n") + "\n") {
 			t.Errorf("%s:%d: $ %s\nprinted:\n%s\nthe document says:\n%s", s.file, s.line, s.command, outputs[i], strings.Join(s.output, "\n"))
 		}
 	}
