@@ -20,6 +20,7 @@ type analysis struct {
 
 	params    []catalog.OID // what is known of the types of $1...; Unknown until a use decides
 	touched   []*catalog.Relation
+	met       []*catalog.Relation // every relation that the text named, for errors
 	reads     map[columnKey]bool
 	writes    map[writeKey]bool
 	functions *[]*catalog.Function // where calls are noted; a view's columns are noted apart
@@ -27,6 +28,10 @@ type analysis struct {
 	// columns notes calls apart for each output column of columnScope, a view's query.
 	columns     [][]*catalog.Function
 	columnScope *scope
+
+	// What security_invoker views have brought in.
+	invoked       []origin
+	invokedTables []*catalog.Relation
 
 	sessionBound bool
 	columnRefs   int // column references met so far
@@ -177,6 +182,9 @@ func (a *analysis) resolved() []Column {
 		all = append(all, w.Column)
 	}
 	for _, rel := range a.touched {
+		all = append(all, nameColumn(rel, 0))
+	}
+	for _, rel := range a.met {
 		all = append(all, nameColumn(rel, 0))
 	}
 	return all

@@ -60,7 +60,9 @@ func (a *analysis) insert(s *scope, n *pg.InsertStmt) []column {
 	rel, e := a.targetTable(n.Relation)
 	columns := a.insertColumns(rel, n)
 	a.insertSource(s, rel, columns, n)
-	a.openView(rel)
+	if n.OnConflictClause != nil || len(n.ReturningList) > 0 {
+		a.openView(rel)
+	}
 	s.items = append(s.items, &item{entry: e, named: true, columns: true})
 	if n.OnConflictClause != nil {
 		a.onConflict(s, rel, e, n.OnConflictClause)

@@ -91,6 +91,7 @@ func (a *analysis) relation(n *pg.RangeVar) *catalog.Relation {
 	}
 	for _, schema := range schemas {
 		if rel := a.env.Catalog.RelationNamed(schema, n.Relname); rel != nil {
+			a.met = append(a.met, rel)
 			checkReadable(rel, n.Location)
 			return rel
 		}
@@ -278,6 +279,11 @@ func (a *analysis) xmlColumn(s *scope, n *pg.RangeTableFuncCol, from *lineage) c
 	return c
 }
 
+// sampleParams are the parameter types of sampling methods. The methods keep them in C.
+var sampleParams = map[string]catalog.OID{
+	"system": typing.Float4, "bernoulli": typing.Float4, "system_rows": typing.Int8, "system_time": typing.Float8,
+}
+
 // tableSample is TABLESAMPLE: the sampling method is a function, its arguments read what they name.
 func (a *analysis) tableSample(s *scope, n *pg.RangeTableSample) *entry {
 	e := a.rangeVar(s, n.Relation.GetRangeVar())
@@ -291,11 +297,12 @@ func (a *analysis) tableSample(s *scope, n *pg.RangeTableSample) *entry {
 		fail(unknown(n.Location, "42704", "tablesample method %s does not exist", name))
 	}
 	a.use(match.Function)
+	param, known := sampleParams[name]
+	if !known {
+		unsupported(n.Location, "TABLESAMPLE method "+name+" is")
+	}
 	for _, arg := range n.Args {
-		v := a.expr(s, arg)
-		if v.typ == typing.Unknown {
-			a.settle(&v, typing.Float4)
-		}
+		a.coerce(a.expr(s, arg), param, typing.Assignment, n.Location)
 	}
 	if n.Repeatable != nil {
 		a.coerce(a.expr(s, n.Repeatable), typing.Float8, typing.Assignment, n.Location)

@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 	"weak"
 
@@ -22,8 +21,9 @@ type knowledge struct {
 type view struct {
 	columns []viewColumn
 	calls   []*catalog.Function // called whichever columns are read
-	reads   []origin            // of a security_invoker view: checked against whoever reads it; number 0 is any column
-	tables  []*catalog.Relation // of a security_invoker view: its tables, which FOR UPDATE reaches
+	// What a security_invoker view reads is checked against whoever reads it, also through a view of another kind.
+	reads   []origin            // number 0 is any column
+	tables  []*catalog.Relation // FOR UPDATE reaches them
 	refusal *Error
 }
 
@@ -139,13 +139,14 @@ func (v *view) note(in *analysis, rel *catalog.Relation, columns []column) {
 			}
 		}
 	}
+	v.reads, v.tables = in.invoked, in.invokedTables
 	if !rel.SecurityInvoker {
 		return
 	}
 	for _, c := range in.out.Reads {
 		v.reads = append(v.reads, origin{in.env.Catalog.Relation(c.Relation), c.Num})
 	}
-	v.tables = slices.Clone(in.touched)
+	v.tables = append(v.tables, in.touched...)
 }
 
 // ownFunctions leaves PostgreSQL's own functions out: what a view calls of them is its owner's business.
@@ -172,6 +173,8 @@ func (a *analysis) openView(rel *catalog.Relation) {
 			a.read(r.rel, r.num)
 		}
 	}
+	a.invoked = append(a.invoked, v.reads...)
+	a.invokedTables = append(a.invokedTables, v.tables...)
 }
 
 func (a *analysis) useViewColumn(rel *catalog.Relation, num int16) {
