@@ -33,7 +33,8 @@ var allowed = map[string][]string{
 	"internal/store":    {"catalog", "sqlgov", "sqlgov/policy"},
 	"internal/upstream": {"catalog", "sqlgov", "sqlgov/policy"},
 
-	// Only tests import these two; gateway puts all parts together, for cmd and for tests.
+	// Only tests import these three; gateway puts all parts together, for cmd and for tests.
+	"internal/oracle":      {"catalog"},
 	"internal/pgtest":      {"internal/cluster"},
 	"internal/gatewaytest": {"internal/config", "internal/gateway", "internal/pgtest"},
 	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/config", "internal/identity", "internal/store",
@@ -45,7 +46,7 @@ var allowed = map[string][]string{
 // confined says which packages may import an outside package, or one below it.
 var confined = map[string][]string{
 	"github.com/jackc/pgx/v5/pgproto3":       {"pgwire", "internal/upstream", "internal/pgtest"},
-	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "cmd/interlock"},
+	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "internal/oracle", "cmd/interlock"},
 	"github.com/pganalyze/pg_query_go":       {"sqlgov/analyze"},
 	"database/sql":                           {"internal/store"},
 	"modernc.org/sqlite":                     {"internal/store"},
