@@ -181,7 +181,7 @@ func trailing(effects []effect) []effect {
 }
 
 // takeError ends the message in front, and with it everything up to the next Sync. The error of a message that stood
-// in for a refused one becomes the refusal.
+// in for a refused one becomes the refusal; the session of a key that is no longer good ends with it.
 func (s *Session) takeError(r *Reply) (Output, bool) {
 	skipped := s.skip()
 	if len(skipped) == 0 {
@@ -189,7 +189,7 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 	}
 	first := skipped[0]
 	if first.refusal != nil && r.Error.SQLState == "42601" {
-		return Output{Refusal: first.refusal}, true
+		return Output{Refusal: first.refusal, Fatal: first.refusal.Kind == Unauthenticated}, true
 	}
 	first.sqlstate = r.Error.SQLState
 	for _, o := range skipped {
