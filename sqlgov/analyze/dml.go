@@ -89,7 +89,7 @@ func (a *analysis) insertColumns(rel *catalog.Relation, n *pg.InsertStmt) []slot
 	whole := map[int16]bool{}
 	for _, c := range n.Cols {
 		t := c.GetResTarget()
-		sl := a.slot(&scope{}, rel, t)
+		sl := a.slot(&scope{}, rel, t, Inserting)
 		if old, ok := whole[sl.column.Num]; ok && (old || sl.whole) {
 			failAt(t.Location, "42701", "column %q specified more than once", t.Name)
 		}
@@ -100,13 +100,15 @@ func (a *analysis) insertColumns(rel *catalog.Relation, n *pg.InsertStmt) []slot
 }
 
 // slot resolves the left side of an assignment: column, column.field, column[i].
-func (a *analysis) slot(s *scope, rel *catalog.Relation, n *pg.ResTarget) slot {
+func (a *analysis) slot(s *scope, rel *catalog.Relation, n *pg.ResTarget, action WriteAction) slot {
 	c := columnNamed(rel, n.Name)
 	if c == nil {
 		if systemColumnNamed(rel, n.Name) != nil {
 			failAt(n.Location, "0A000", "cannot assign to system column %q", n.Name)
 		}
-		fail(unknown(n.Location, "42703", "column %q of relation %q does not exist", n.Name, rel.Name).named(rel, n.Name))
+		e := unknown(n.Location, "42703", "column %q of relation %q does not exist", n.Name, rel.Name).named(rel, n.Name)
+		e.Action = action
+		fail(e)
 	}
 	sl := slot{column: c, typ: c.Type, whole: len(n.Indirection) == 0}
 	for _, step := range n.Indirection {
@@ -301,7 +303,7 @@ func (a *analysis) setClause(s *scope, rel *catalog.Relation, list []*pg.Node) {
 	var many []value
 	for _, n := range list {
 		t := n.GetResTarget()
-		sl := a.slot(s, rel, t)
+		sl := a.slot(s, rel, t, Updating)
 		if multi := t.Val.GetMultiAssignRef(); multi != nil {
 			if multi.Colno == 1 {
 				many = a.multiSource(s, multi)

@@ -149,6 +149,8 @@ type Error struct {
 	// Relation is the relation that the column was looked for in, when the reference was qualified or named a
 	// target column; 0 otherwise.
 	Relation catalog.OID
+	// Action is what the statement does to the column, if it is a target column of Relation; "" otherwise.
+	Action WriteAction
 	// Touched are the relations (Num 0) and columns that had been resolved when the error was found. They are judged
 	// before the caller sees the message, because the message tells of them.
 	Touched []Column

@@ -78,16 +78,11 @@ func (j *judge) merge(all []denial, d denial) []denial {
 	return append(all, d)
 }
 
-// say writes message, detail and hint. A table that the caller may know nothing about comes first and alone, so that
-// the answer does not depend on whether it exists.
+// say writes message, detail and hint. The kinds are told in the order of their list: a table that the caller may know
+// nothing about comes first and alone, so that the answer does not depend on whether it exists; and columns that were
+// typed before those that were not.
 func (j *judge) say(all []denial) {
-	first := all[0]
-	for _, d := range all {
-		if d.kind == hiddenTable {
-			first = d
-			break
-		}
-	}
+	first := slices.MinFunc(all, func(a, b denial) int { return int(a.kind) - int(b.kind) })
 	d := j.made
 	d.SQLState = "42501"
 	switch first.kind {
@@ -99,10 +94,10 @@ func (j *judge) say(all []denial) {
 		d.Hint = fmt.Sprintf("Ask your administrator for %s on %s.", verb(first.action), j.pasteTable(first.rel))
 	case typedColumns:
 		d.Message, d.Detail = j.columnMessage(&first), j.allowedHere(first.action)
-		d.Hint = j.columnHint(all)
+		d.Hint = columnHint(all)
 	case untypedColumn:
 		d.Message, d.Detail = "permission denied for "+named("table", first.name), j.allowedHere(first.action)
-		d.Hint = j.columnHint(all)
+		d.Hint = j.starHint(all)
 	case someFunction:
 		d.Message = "permission denied for " + named("function", first.name)
 		d.Detail = j.who() + " do not allow this function to be executed."
@@ -136,9 +131,9 @@ func (j *judge) columnMessage(d *denial) string {
 	return fmt.Sprintf(`permission denied for column "%s" of table "%s.%s"`, d.columns[0], rel.Schema, rel.Name)
 }
 
-// columnHint says how to write the statement without the columns that were refused.
-func (j *judge) columnHint(all []denial) string {
-	var typed, hints []string
+// columnHint says which columns to leave out.
+func columnHint(all []denial) string {
+	var typed []string
 	for _, d := range all {
 		for _, c := range d.columns {
 			if quoted := `"` + c + `"`; !slices.Contains(typed, quoted) {
@@ -146,22 +141,24 @@ func (j *judge) columnHint(all []denial) string {
 			}
 		}
 	}
-	switch len(typed) {
-	case 0:
-	case 1:
-		hints = append(hints, "Remove "+typed[0]+" or ask your administrator for it.")
-	default:
-		hints = append(hints, "Remove "+list(typed)+" or ask your administrator for them.")
+	if len(typed) == 1 {
+		return "Remove " + typed[0] + " or ask your administrator for it."
 	}
+	return "Remove " + list(typed) + " or ask your administrator for them."
+}
+
+// starHint says what to write instead of a star or a whole row.
+func (j *judge) starHint(all []denial) string {
+	var hints []string
 	for _, d := range all {
 		if d.kind != untypedColumn {
 			continue
 		}
 		columns := j.pasteColumns(d.rel, d.action)
 		if d.action == TableSelect {
-			hints = append(hints, "Name the columns that you may read instead of using * or the whole row: "+columns+".")
+			hints = append(hints, fmt.Sprintf("Name the columns of %s that you may read instead of using * or the whole row: %s.", j.pasteTable(d.rel), columns))
 		} else {
-			hints = append(hints, fmt.Sprintf("List the columns that you may %s: %s.", verb(d.action), columns))
+			hints = append(hints, fmt.Sprintf("List the columns of %s that you may %s: %s.", j.pasteTable(d.rel), verb(d.action), columns))
 		}
 	}
 	return strings.Join(hints, " ")

@@ -112,12 +112,11 @@ func (j *judge) unknownColumn(err *analyze.Error) *denial {
 		return &denial{kind: ungoverned}
 	}
 	d.columns = err.Name[len(err.Name)-1:]
-	if d.rel = j.in.Catalog.Relation(err.Relation); d.rel != nil {
-		d.name = d.rel.Schema + "." + d.rel.Name
-		if j.secretive(d.rel, err) {
-			return d
+	if rel := j.in.Catalog.Relation(err.Relation); rel != nil {
+		if !j.secretive(rel, err) {
+			return nil
 		}
-		return nil
+		return j.unknownIn(rel, d, err.Action)
 	}
 	for i := range err.Touched {
 		if j.secretive(j.in.Catalog.Relation(err.Touched[i].Relation), err) {
@@ -130,6 +129,21 @@ func (j *judge) unknownColumn(err *analyze.Error) *denial {
 		}
 	}
 	return nil
+}
+
+// unknownIn answers for a column that is missing in a known relation, as for one that is denied there.
+func (j *judge) unknownIn(rel *catalog.Relation, d *denial, write analyze.WriteAction) *denial {
+	d.rel, d.name = rel, rel.Schema+"."+rel.Name
+	switch write {
+	case analyze.Inserting:
+		d.action = TableInsert
+	case analyze.Updating:
+		d.action = TableUpdate
+	}
+	if by := j.scope(d.action, rel).anyColumn(rel); by == nil || by.effect == Deny {
+		d.kind, d.columns = wholeTable, nil
+	}
+	return d
 }
 
 // secretive reports if an error about a column could tell of a column of the relation that the caller may not know:
