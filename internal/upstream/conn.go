@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"sync"
 	"time"
 
 	"interlock/sqlgov"
@@ -53,11 +55,52 @@ func (c *conn) write(b []byte) error {
 // terminate is the message that ends a session in good order.
 var terminate = []byte{'X', 0, 0, 0, 4}
 
-// close ends the session. Nobody may be writing; a reader is woken up.
+// close ends an idle session. A reader is woken up.
 func (c *conn) close() {
 	_ = c.net.SetWriteDeadline(time.Now().Add(farewell))
 	_, _ = c.net.Write(terminate)
 	_ = c.net.Close()
+}
+
+// abandon ends a session in which something may still run. It cancels, for as long as it takes within farewell, and
+// returns when the server has closed the connection: then nothing runs on. One request is not enough, because the
+// server ignores one that arrives before it has read the statement.
+func (c *conn) abandon() {
+	_ = c.net.SetDeadline(time.Now().Add(farewell))
+	stop := c.keepCancelling(0)
+	var sending sync.WaitGroup
+	sending.Go(func() { _, _ = c.net.Write(terminate) }) // may have to wait for a write that needs us to read
+	_, _ = io.Copy(io.Discard, c.net)
+	_ = c.net.Close()
+	sending.Wait()
+	stop()
+}
+
+// cancelAgain is the time between cancel requests for the same statement.
+const cancelAgain = 100 * time.Millisecond
+
+// keepCancelling cancels what runs on c after a delay, and again and again until stop is called. When stop returns, no
+// request is on its way anymore.
+func (c *conn) keepCancelling(delay time.Duration) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for wait := delay; ; wait = cancelAgain {
+			select {
+			case <-quit:
+				return
+			case <-time.After(wait):
+			}
+			// A request that has been sent must not be left alone, so this ignores quit.
+			ctx, cancel := context.WithTimeout(context.Background(), farewell)
+			_ = c.cancel(ctx)
+			cancel()
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(quit)
+		<-done
+	})
 }
 
 // cancelRequest is the code of a CancelRequest message.

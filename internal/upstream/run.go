@@ -42,10 +42,14 @@ func (p *Pool) Run(ctx context.Context, src *policy.SourceSpec, req sqlgov.RunRe
 	}
 	r := &execution{conn: c, req: req, sink: sink}
 	summary, err := r.execute(ctx)
-	if r.broken {
+	switch {
+	case r.running:
+		c.abandon()
+		s.drop()
+	case r.broken:
 		c.close()
 		s.drop()
-	} else {
+	default:
 		s.give(c)
 	}
 	return summary, err
@@ -121,11 +125,12 @@ func (c *conn) settle() error {
 
 // execution is one statement on its way through a connection.
 type execution struct {
-	conn   *conn
-	req    sqlgov.RunRequest
-	sink   sqlgov.Sink
-	row    [][]byte
-	broken bool // the connection must not be used again
+	conn    *conn
+	req     sqlgov.RunRequest
+	sink    sqlgov.Sink
+	row     [][]byte
+	broken  bool // the connection must not be used again
+	running bool // the server may be at work for it
 
 	prelude int // commands of ours that come before the statement
 	fields  int // columns of the result, -1 before RowDescription
@@ -173,6 +178,7 @@ func (r *execution) reason(ctx context.Context) error {
 
 // statement sends everything up to the statement's end and reads the answers.
 func (r *execution) statement() error {
+	r.running = true
 	if err := r.conn.write(r.messages()); err != nil {
 		return err
 	}
@@ -182,6 +188,7 @@ func (r *execution) statement() error {
 			return err
 		}
 		if reply.Kind == sqlgov.ReadyForQuery {
+			r.running = false
 			return r.ready(reply.TxStatus)
 		}
 		if err := r.take(&reply); err != nil {
@@ -360,6 +367,7 @@ func (r *execution) end(ctx context.Context) {
 func (r *execution) simple(sql string) (string, error) {
 	b := appendMessage(nil, 'Q', sql, "\x00")
 	b = appendMessage(b, 'Q', "discard all\x00")
+	r.running = true
 	if err := r.conn.write(b); err != nil {
 		return "", err
 	}
@@ -377,51 +385,42 @@ func (r *execution) simple(sql string) (string, error) {
 		case sqlgov.ErrorResponse:
 			failed = reply.Error
 		case sqlgov.ReadyForQuery:
+			r.running = false
 			return tag, failed
 		}
 	}
 }
 
-// stopper cancels what runs on a connection, at most once, and makes reading and writing fail if that does not help.
+// stopper cancels what runs on a connection, and makes reading and writing fail if that does not help.
 type stopper struct {
 	conn *conn
 
-	mu      sync.Mutex
-	timer   *time.Timer
-	done    chan struct{}
-	stopped bool // finish was called: too late for a cancel request
+	mu       sync.Mutex
+	stops    []func()
+	finished bool
 }
 
 // after cancels the statement in a while, or now.
 func (s *stopper) after(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || s.timer != nil && (d > 0 || !s.timer.Stop()) {
+	if s.finished || d > 0 && len(s.stops) > 0 {
 		return
 	}
 	_ = s.conn.net.SetDeadline(time.Now().Add(stopWithin))
-	done := make(chan struct{})
-	s.done = done
-	s.timer = time.AfterFunc(d, func() {
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
-		defer cancel()
-		_ = s.conn.cancel(ctx)
-	})
+	s.stops = append(s.stops, s.conn.keepCancelling(d))
 }
 
-// finish takes back a cancel request that was not sent yet, and waits for one that was, so that it cannot hit the next
-// statement.
+// finish makes sure that no cancel request can hit the next statement.
 func (s *stopper) finish() {
 	s.mu.Lock()
-	s.stopped = true
-	sent := s.timer != nil && !s.timer.Stop()
-	done := s.done
+	s.finished = true
+	stops := s.stops
 	s.mu.Unlock()
-	if sent {
-		<-done
+	for _, stop := range stops {
+		stop()
 	}
-	if done != nil {
+	if len(stops) > 0 {
 		_ = s.conn.net.SetDeadline(time.Time{})
 	}
 }

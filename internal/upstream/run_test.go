@@ -228,14 +228,18 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 	dsn := srv.Database(t, "create sequence s; create table t (id int)", `create function meddle() returns text language sql as
 		$$select set_config('search_path', 'evil', false) || set_config('my.secret', 'ssn', false) || set_config('TimeZone', 'Asia/Tokyo', false) || pg_advisory_lock(7)$$`)
 	p, src := newPool(t, Config{}), sourceOf(t, dsn)
-	req := read("select meddle()")
-	req.Pinned = map[string]string{"search_path": "public", "TimeZone": "UTC"}
-	for range 2 {
+	var req sqlgov.RunRequest
+	for _, meddle := range []string{
+		"select meddle()", // changes a setting that the server reports
+		"select set_config('search_path', 'evil', false) || set_config('my.secret', 'ssn', false) || pg_advisory_lock(7)",
+	} {
+		req = read(meddle)
+		req.Pinned = map[string]string{"search_path": "public", "TimeZone": "UTC"}
 		if _, err := runOn(t, p, src, req); err != nil {
 			t.Fatal(err)
 		}
 		look := req
-		look.SQL = "select current_setting('search_path'), coalesce(current_setting('my.secret', true), ''), current_setting('TimeZone'), current_setting('statement_timeout'), (select count(*) from pg_locks where locktype = 'advisory')"
+		look.SQL = "select current_setting('search_path'), coalesce(current_setting('my.secret', true), ''), current_setting('TimeZone'), current_setting('statement_timeout'), (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"
 		if got, err := runOn(t, p, src, look); err != nil || !slices.Equal(got.rows, []string{"public||UTC|0|0"}) {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -45,8 +45,7 @@ type wire struct {
 	conn  *conn
 	slots *slots
 
-	writing sync.Mutex // held while bytes go out
-	out     []byte     // queued; of the sending goroutine
+	out []byte // queued; of the sending goroutine
 
 	sent     atomic.Int64 // messages sent that ReadyForQuery answers
 	answered atomic.Int64 // ReadyForQuery messages received
@@ -119,8 +118,6 @@ func (w *wire) Flush() error {
 	// A cancel request that was made for what runs now must not hit what is sent after it.
 	w.cancelling.Lock()
 	w.cancelling.Unlock() //nolint:staticcheck // only waits
-	w.writing.Lock()
-	defer w.writing.Unlock()
 	err := w.conn.write(w.out)
 	if w.out = w.out[:0]; cap(w.out) > 2*flushAt {
 		w.out = nil
@@ -130,6 +127,9 @@ func (w *wire) Flush() error {
 
 func (w *wire) Receive() (sqlgov.Reply, error) {
 	reply, err := w.conn.receive()
+	if w.closed.Load() { // Close reads too, so this may be a part of something
+		return sqlgov.Reply{}, fmt.Errorf("%w: %w", sqlgov.ErrConnectionLost, net.ErrClosed)
+	}
 	if err != nil {
 		if !errors.Is(err, net.ErrClosed) {
 			w.ended.Store(true)
@@ -157,27 +157,17 @@ func (w *wire) Cancel(ctx context.Context) error {
 
 // Close ends the session. What still runs is cancelled first, so that nothing goes on for a client that has left.
 func (w *wire) Close() error {
-	var err error
 	w.closing.Do(func() {
 		w.cancelling.Lock()
 		w.closed.Store(true)
-		if w.busy() {
-			ctx, cancel := context.WithTimeout(context.Background(), farewell)
-			err = w.conn.cancel(ctx)
-			cancel()
-		}
 		w.cancelling.Unlock()
-		if w.writing.TryLock() {
+		if w.busy() {
+			w.conn.abandon()
+		} else {
 			w.conn.close()
-			w.writing.Unlock()
-		} else { // a write that the server does not take is cut short
-			_ = w.conn.net.Close()
 		}
 		w.slots.drop()
 	})
-	if err != nil {
-		return fmt.Errorf("closing: %w", err)
-	}
 	return nil
 }
 

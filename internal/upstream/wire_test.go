@@ -433,3 +433,44 @@ func eventually(t *testing.T, ok func() bool) {
 		}
 	}
 }
+
+// TestCloseAtOnce closes a session right after its statement was sent. The server ignores a cancel request that comes
+// before it has read the statement, so this must not depend on the first.
+func TestCloseAtOnce(t *testing.T) {
+	srv := pgtest.Start(t)
+	dsn := srv.Database(t)
+	p, src := newPool(t, Config{}), sourceOf(t, dsn)
+	for range 20 {
+		w := open(t, p, src, sqlgov.OpenOptions{})
+		send(t, w, &pgproto3.Query{String: "select pg_sleep(60)"}, &pgproto3.Query{String: "select pg_sleep(60)"})
+		_ = w.Close()
+		if n := sessions(t, dsn, "true"); n != 0 {
+			t.Fatalf("%d sessions are left: %d active", n, sessions(t, dsn, "state = 'active'"))
+		}
+	}
+}
+
+// TestCloseWhileWriting closes a session whose server takes no more, because nobody reads its answers.
+func TestCloseWhileWriting(t *testing.T) {
+	srv := pgtest.Start(t)
+	dsn := srv.Database(t)
+	w := open(t, newPool(t, Config{}), sourceOf(t, dsn), sqlgov.OpenOptions{})
+	stuck := make(chan error, 1)
+	go func() {
+		q, err := (&pgproto3.Query{String: "select repeat('x', 1000000)"}).Encode(nil)
+		for err == nil {
+			if err = w.Send(q); err == nil {
+				err = w.Flush()
+			}
+		}
+		stuck <- err
+	}()
+	eventually(t, func() bool { return sessions(t, dsn, "wait_event = 'ClientWrite'") == 1 })
+	begun := time.Now()
+	_ = w.Close()
+	<-stuck
+	if took := time.Since(begun); took > farewell+time.Second {
+		t.Errorf("took %s", took)
+	}
+	eventually(t, func() bool { return sessions(t, dsn, "true") == 0 })
+}
