@@ -214,7 +214,7 @@ func manyUnnest(f *pg.FuncCall) []*pg.Node {
 func (a *analysis) functionColumns(v value, definitions []*pg.Node, name string) ([]column, catalog.OID) {
 	switch rel := a.types.Composite(v.typ); {
 	case len(definitions) > 0:
-		return a.definedColumns(definitions, v.from), 0
+		return a.definedColumns(definitions, v), 0
 	case rel != nil:
 		columns := make([]column, len(rel.Columns))
 		for i := range rel.Columns {
@@ -232,14 +232,18 @@ func (a *analysis) functionColumns(v value, definitions []*pg.Node, name string)
 	return []column{{name: name, typ: v.typ, from: v.from}}, 0
 }
 
-func (a *analysis) definedColumns(definitions []*pg.Node, from *lineage) []column {
+func (a *analysis) definedColumns(definitions []*pg.Node, v value) []column {
 	columns := make([]column, 0, len(definitions))
 	for _, d := range definitions {
 		def := d.GetColumnDef()
 		if def == nil || def.TypeName == nil {
 			unsupported(-1, "this column definition is")
 		}
-		columns = append(columns, column{name: def.Colname, typ: a.typeOf(def.TypeName), from: from})
+		c := column{name: def.Colname, typ: a.typeOf(def.TypeName), from: v.from}
+		if v.made {
+			a.makes(c.typ)
+		}
+		columns = append(columns, c)
 	}
 	return columns
 }

@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"strings"
+
 	"interlock/catalog"
 	"interlock/sqlgov/typing"
 
@@ -82,11 +84,33 @@ func (a *analysis) called(match typing.Match, args []value, location int32) valu
 		}
 	}
 	v := derived(match.Result, lineages(args)...)
+	if v.made = makesRows(match.Function); v.made {
+		a.makes(match.Result)
+	}
 	v.fields = a.outFields(match, typesOf(args), v.from)
 	if len(v.fields) == 1 && v.typ != typing.Record {
 		v.result, v.fields = v.fields[0].name, nil
 	}
 	return v
+}
+
+// makesRows reports if a function makes values of whatever types its result has, from JSON. Domains among the types check
+// them.
+func makesRows(f *catalog.Function) bool {
+	switch strings.TrimSuffix(strings.TrimLeft(f.Name, "jsonb"), "set") {
+	case "_populate_record", "_to_record":
+		return f.Schema == "pg_catalog"
+	}
+	return false
+}
+
+// makes notes the functions that check values of a type, and of the types in it, when they are made from text.
+func (a *analysis) makes(t catalog.OID) {
+	if t != typing.Record {
+		c, err := a.types.Coerce(typing.Unknown, t, typing.Explicit)
+		must(err, -1)
+		a.use(c.Functions...)
+	}
 }
 
 // outFields are the OUT parameters of a function that returns them as a record; a single one only names the result.

@@ -244,7 +244,7 @@ func (l *lexer) while(keep func(byte) bool) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }
 
 func isWordStart(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80 }
 

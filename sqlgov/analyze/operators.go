@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"interlock/catalog"
 	"interlock/sqlgov/typing"
 
 	pg "github.com/pganalyze/pg_query_go/v5"
@@ -62,6 +61,17 @@ func (a *analysis) binary(schema, name string, l, r value, location int32) value
 	op, err := a.types.Operator(schema, name, l.typ, r.typ)
 	must(err, location)
 	a.use(op.Function)
+	return a.operands(op, l, r, location)
+}
+
+// ordered is binary for an operator that stands for an ordering and is not called itself.
+func (a *analysis) ordered(schema, name string, l, r value, location int32) value {
+	op, err := a.types.Operator(schema, name, l.typ, r.typ)
+	must(err, location)
+	return a.operands(op, l, r, location)
+}
+
+func (a *analysis) operands(op typing.Operator, l, r value, location int32) value {
 	a.coerce(l, op.Left, typing.Implicit, location)
 	a.coerce(r, op.Right, typing.Implicit, location)
 	return derived(op.Result, l.from, r.from)
@@ -92,15 +102,14 @@ func (a *analysis) compareRows(schema, name string, left, right []value, locatio
 	if len(left) == 0 {
 		failAt(location, "0A000", "cannot compare rows of zero length")
 	}
+	// Rows are ordered by the comparison behind the operators, which nobody's privileges are checked on.
+	compare := a.binary
 	if len(left) > 1 && isOrdering(name) {
-		// Rows are ordered by the comparison behind the operators, which nobody's privileges are checked on.
-		notes := a.functions
-		defer func() { a.functions = notes }()
-		a.functions = new([]*catalog.Function)
+		compare = a.ordered
 	}
 	var from []*lineage
 	for i := range left {
-		v := a.binary(schema, name, left[i], right[i], location)
+		v := compare(schema, name, left[i], right[i], location)
 		if v.typ != typing.Bool {
 			failAt(location, "42804", "row comparison operator must yield type boolean, not type %s", a.typeName(v.typ))
 		}

@@ -132,8 +132,7 @@ func (a *analysis) sortKey(s *scope, n *pg.SortBy, targets []*target) value {
 	if len(n.UseOp) > 0 {
 		// It names an ordering; what runs is the comparison behind the ordering, which nobody's privileges are checked on.
 		schema, name := a.operatorName(n.UseOp, n.Location)
-		_, err := a.types.Operator(schema, name, v.typ, v.typ)
-		must(err, n.Location)
+		a.ordered(schema, name, v, v, n.Location)
 	}
 	return v
 }

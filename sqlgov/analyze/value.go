@@ -16,6 +16,7 @@ type value struct {
 	from   *lineage
 	name   string // the output name, for a column of "*"
 	result string // what a function calls its one result
+	made   bool   // by a function that makes values of any type from JSON
 	plain  bool   // a column reference and nothing more; origin says which, if the column is a table's
 	origin origin
 	fields []column // of a record whose shape is known
