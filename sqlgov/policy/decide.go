@@ -14,6 +14,12 @@ func (r *Ruleset) Decide(in Input) *Decision {
 	if j == nil {
 		return noGrant(in.Source)
 	}
+	needs := 0
+	for i := range in.Facts.Statements {
+		s := &in.Facts.Statements[i]
+		needs += len(s.Reads) + len(s.Writes) + len(s.Functions)
+	}
+	j.made.Reasons = make([]Reason, 0, needs)
 	for i := range in.Facts.Statements {
 		j.statement(&in.Facts.Statements[i])
 	}
@@ -31,7 +37,7 @@ func noGrant(source string) *Decision {
 type judge struct {
 	in     Input
 	set    *grantSet
-	seen   map[Need]bool
+	seen   map[needKey]bool
 	scopes []scope
 	here   []*catalog.Relation // see typedTables
 	made   *Decision
@@ -45,7 +51,7 @@ func (r *Ruleset) judge(in Input) *judge {
 	if in.Catalog == nil {
 		in.Catalog = catalog.NewIndex(&catalog.Snapshot{})
 	}
-	return &judge{in: in, set: set, seen: make(map[Need]bool), made: &Decision{Verdict: Allowed, Roles: set.roles}}
+	return &judge{in: in, set: set, seen: make(map[needKey]bool, 16), made: &Decision{Verdict: Allowed, Roles: set.roles}}
 }
 
 func (j *judge) decision() *Decision {
@@ -83,9 +89,18 @@ func (j *judge) statement(s *analyze.Statement) {
 	j.obligations(s)
 }
 
+// needKey tells needs apart by what they resolve to.
+type needKey struct {
+	action   Action
+	relation catalog.OID
+	function catalog.OID
+	num      int16
+}
+
 func (j *judge) add(r Reason) {
-	if !j.seen[r.Need] {
-		j.seen[r.Need] = true
+	key := needKey{r.Need.Action, r.Need.Relation, r.Need.Function, r.Need.Num}
+	if !j.seen[key] {
+		j.seen[key] = true
 		j.made.Reasons = append(j.made.Reasons, r)
 	}
 }
