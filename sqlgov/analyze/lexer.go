@@ -199,7 +199,9 @@ func (l *lexer) number() {
 	if (l.at(0) == 'e' || l.at(0) == 'E') && (l.at(1) == '+' || l.at(1) == '-') && isDigit(l.at(2)) {
 		l.pos += 2
 	}
-	l.while(isWordPart)
+	if l.pos < len(l.text) && isWordStart(l.text[l.pos]) {
+		l.while(isWordPart)
+	}
 }
 
 func (l *lexer) word() lexeme {

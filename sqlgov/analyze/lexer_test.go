@@ -86,6 +86,7 @@ var tricky = []string{
 	"select U&'\\0041' uescape '!', u&\"x\" , n'x', b'01', X'1f', Eé'x'",
 	"select 1.5e10, 1e, 1.5.6, .5, 5., 1..2, 0x1F, 1_000, 1e+5, 1e-5",
 	"select a+-b, a*-b, a<-b, a@-b, a--b\n, a/*c*/+/*d*/b, a ->> b, a::text, a:=b",
+	"select 1$$'$$, .0$'', 1$x$'$x$, 1.$$'$$, a1$$",
 	"select \"a\"\"b\", \"a--b\", \"a/*b\" /* /* nested */ */ \r -- x\r, 1",
 	"select '\u00a0', a\u00a0b, caf\u00e9, '\\', 1\v+\f2",
 	"select a -- x\n\n 'b'\n-- y\n 'c' 'd'\n, 'e'\n\n--z\n'f'",

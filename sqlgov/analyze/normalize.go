@@ -16,23 +16,23 @@ func Normalize(text string) string {
 	b.Grow(len(text))
 	number := highestParameter(text)
 	lex := lexer{text: text}
-	for end := -1; ; {
-		t := lex.next()
-		if t.class == endOfText {
-			return b.String()
-		}
-		if end >= 0 && t.start > end {
-			b.WriteByte(' ')
-		}
+	end, stuck := 0, byte(0)
+	for t := lex.next(); t.class != endOfText; t = lex.next() {
+		out := text[t.start:t.end]
 		if t.class == constant {
 			number++
-			b.WriteByte('$')
-			b.WriteString(strconv.Itoa(number))
-		} else {
-			b.WriteString(text[t.start:t.end])
+			out = "$" + strconv.Itoa(number)
 		}
-		end = t.end
+		// What a literal kept apart would be read as one word without it.
+		if t.start > end || isWordPart(stuck) && isWordPart(out[0]) {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+		}
+		b.WriteString(out)
+		end, stuck = t.end, out[len(out)-1]
 	}
+	return b.String()
 }
 
 // highestParameter is the largest n of any $n in the text, so that new numbers do not collide.
