@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	// Only tests import these three; gateway puts all parts together, for cmd and for tests.
 	"internal/oracle":      {"catalog"},
 	"internal/pgtest":      {"internal/cluster"},
-	"internal/gatewaytest": {"internal/config", "internal/gateway", "internal/pgtest"},
+	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
 	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/config", "internal/identity", "internal/store",
 		"internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
 	"cmd/interlock": {"audit", "catalog", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",

@@ -108,16 +108,16 @@ func Converse(t *testing.T, dsn, script string) string {
 		kind, rest, _ := strings.Cut(line, " ")
 		switch kind {
 		case "F":
-			talk.listenIf(talk.expected > 0)
+			talk.listenIf(len(talk.expected) > 0)
 			talk.say(t, line, rest)
 		case "B":
-			talk.expected++
+			talk.expected = append(talk.expected, rest)
 		default:
-			talk.listenIf(talk.expected > 0)
+			talk.listenIf(len(talk.expected) > 0)
 			talk.text.WriteString(line + "\n")
 		}
 	}
-	talk.listenIf(talk.expected > 0 || *update)
+	talk.listenIf(len(talk.expected) > 0 || *update)
 	return talk.text.String()
 }
 
@@ -125,8 +125,8 @@ func Converse(t *testing.T, dsn, script string) string {
 type talk struct {
 	conn     net.Conn
 	in       *reader
-	pending  []byte // to send in one piece
-	expected int    // B lines since the last F
+	pending  []byte   // to send in one piece
+	expected []string // B lines since the last F
 	text     bytes.Buffer
 }
 
@@ -140,23 +140,16 @@ func (k *talk) say(t *testing.T, line, request string) {
 	k.text.WriteString(line + "\n")
 }
 
-// listenIf sends what is pending and reads as many answers as the conversation has.
+// listenIf sends what is pending and reads as many answers as the conversation has, or in an update as there are.
 func (k *talk) listenIf(due bool) {
 	if !due {
 		return
 	}
-	most := k.expected
-	if *update {
-		most = 1 << 20
-	}
-	k.listen(most)
-}
-
-func (k *talk) listen(most int) {
 	k.conn.Write(k.pending)
-	k.pending, k.expected = nil, 0
-	for n := range most {
-		said := k.hear()
+	expected := k.expected
+	k.pending, k.expected = nil, nil
+	for n := 0; *update || n < len(expected); n++ {
+		said := k.hear(*update && n > 0 || n < len(expected) && expected[n] == "...")
 		if said == "..." && *update && n > 0 {
 			return
 		}
@@ -167,25 +160,25 @@ func (k *talk) listen(most int) {
 	}
 }
 
-// hear reads one message.
-func (k *talk) hear() string {
-	k.conn.SetReadDeadline(time.Now().Add(silenceTime))
-	kind, err := k.in.kind()
-	if err == nil {
-		k.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		return k.read(kind)
+// hear reads one message, and waits for it long unless silence is expected.
+func (k *talk) hear(silence bool) string {
+	patience := 10 * time.Second
+	if *update {
+		patience = 5 * time.Second
 	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
+	if silence {
+		patience = silenceTime
+	}
+	k.conn.SetReadDeadline(time.Now().Add(patience))
+	kind, err := k.in.kind()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "..."
+	case err != nil:
 		return "EOF"
 	}
-	if *update {
-		return "..."
-	}
-	k.conn.SetReadDeadline(time.Now().Add(silenceTime))
-	if kind, err = k.in.kind(); err == nil {
-		return k.read(kind)
-	}
-	return "..."
+	k.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	return k.read(kind)
 }
 
 func (k *talk) read(kind byte) string {

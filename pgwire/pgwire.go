@@ -48,19 +48,6 @@ type Session interface {
 	InTransaction() bool
 }
 
-// Governed is the governance core as a Core.
-func Governed(c *sqlgov.Core) Core { return governed{c} }
-
-type governed struct{ *sqlgov.Core }
-
-func (g governed) OpenSession(ctx context.Context, caller sqlgov.Caller, opt sqlgov.SessionOptions) (Session, error) {
-	s, err := g.Core.OpenSession(ctx, caller, opt)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // Authenticator knows the keys of identities.
 type Authenticator interface {
 	// Scram returns what SCRAM needs for a user name, also for a name that does not exist.

@@ -3,7 +3,7 @@ package pgwire
 import (
 	"context"
 	"errors"
-	"os"
+	"net"
 	"time"
 
 	"interlock/sqlgov"
@@ -174,7 +174,7 @@ func (p *patience) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		n, err := c.net.Read(b)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 || !timedOut(err) {
 			return n, err
 		}
 		if err := p.over(most > 0 && !time.Now().Before(limit)); err != nil {
@@ -198,4 +198,9 @@ func (p *patience) over(expired bool) error {
 	}
 	return &sqlgov.Refusal{Kind: sqlgov.Canceled, SQLState: "57P05",
 		Message: "terminating connection due to idle-session timeout"}
+}
+
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
 }

@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// Certificate makes an authority and a certificate like those of the server, for a test that serves TLS itself.
+func Certificate() (ca, cert, key []byte, err error) { return certificate() }
+
 // certificate makes an authority and a server certificate for 127.0.0.1 and localhost, all as PEM.
 func certificate() (ca, cert, key []byte, err error) {
 	caKey, err1 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
