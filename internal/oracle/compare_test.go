@@ -136,7 +136,7 @@ func (j *judge) disagreements(st *analyze.Statement, needs *oracle.Needs, q *que
 	var all []disagreement
 	ours := demands(st)
 	for _, d := range needs.Demands {
-		if !slices.Contains(ours, d) {
+		if !oracle.Covers(ours, d) {
 			all = append(all, disagreement{true, oracle.Text(j.index, d)})
 		}
 	}
@@ -192,7 +192,9 @@ func (j *judge) base(oid catalog.OID) catalog.OID {
 	return oid
 }
 
-func (q *question) isNeedless(f *catalog.Function) bool { return q != nil && q.needless[f.Schema+"."+f.Name] }
+func (q *question) isNeedless(f *catalog.Function) bool {
+	return q != nil && q.needless[f.Schema+"."+f.Name]
+}
 
 func describeError(err error) string {
 	var e *analyze.Error

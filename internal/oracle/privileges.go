@@ -48,7 +48,8 @@ type Verdict struct {
 func (s *Server) Try(ctx context.Context, index *catalog.Index) (*Trial, error) {
 	t := &Trial{server: s, index: index, role: "oracle_trial"}
 	var sql strings.Builder
-	fmt.Fprintf(&sql, "begin; create role %s;\n", t.role)
+	sql.WriteString("begin; set local debug_print_parse = off; set local debug_print_rewritten = off; set local client_min_messages = error;")
+	fmt.Fprintf(&sql, "create role %s;\n", t.role)
 	for _, schema := range index.Snapshot.Schemas {
 		if catalog.IsSystemSchema(schema.Name) {
 			continue
@@ -100,10 +101,10 @@ func (t *Trial) Judge(ctx context.Context, c *Claim) (Verdict, error) {
 	return v, nil
 }
 
-// part is a part of a claim with the GRANT for it.
-type part struct{ name, grant string }
+// privilege is a part of a claim with the GRANT for it.
+type privilege struct{ name, grant string }
 
-func grants(parts []part) []string {
+func grants(parts []privilege) []string {
 	all := make([]string, len(parts))
 	for i := range parts {
 		all[i] = parts[i].grant
@@ -111,8 +112,8 @@ func grants(parts []part) []string {
 	return all
 }
 
-func (t *Trial) parts(c *Claim) []part {
-	var all []part
+func (t *Trial) parts(c *Claim) []privilege {
+	var all []privilege
 	for _, d := range Normal(c.Demands) {
 		all = append(all, t.demandPart(d))
 	}
@@ -128,27 +129,27 @@ func (t *Trial) free(c *Claim) []string {
 	return grants(t.parts(&Claim{Demands: c.Free, Functions: c.FreeFunctions}))
 }
 
-func (t *Trial) demandPart(d Demand) part {
+func (t *Trial) demandPart(d Demand) privilege {
 	rel := t.index.Relation(d.Relation)
 	name := Text(t.index, d)
 	table := quote(rel.Schema, rel.Name)
 	if d.Action == Delete || d.Action == Truncate || len(rel.Columns) == 0 {
-		return part{name, fmt.Sprintf("grant %s on table %s to %s", d.Action, table, t.role)}
+		return privilege{name, fmt.Sprintf("grant %s on table %s to %s", d.Action, table, t.role)}
 	}
 	column := rel.Columns[0].Name
 	if d.Num != 0 {
 		column = ColumnName(rel, d.Num)
 	}
-	return part{name, fmt.Sprintf("grant %s (%s) on table %s to %s", d.Action, quote(column), table, t.role)}
+	return privilege{name, fmt.Sprintf("grant %s (%s) on table %s to %s", d.Action, quote(column), table, t.role)}
 }
 
-func (t *Trial) functionPart(oid catalog.OID) part {
+func (t *Trial) functionPart(oid catalog.OID) privilege {
 	f := t.index.Function(oid)
 	if f == nil || catalog.IsSystemSchema(f.Schema) {
-		return part{} // PUBLIC may call those
+		return privilege{} // PUBLIC may call those
 	}
 	name := FunctionText(t.index, oid)
-	return part{name, fmt.Sprintf("grant execute on routine %s(%s) to %s", quote(f.Schema, f.Name), t.arguments(f), t.role)}
+	return privilege{name, fmt.Sprintf("grant execute on routine %s(%s) to %s", quote(f.Schema, f.Name), t.arguments(f), t.role)}
 }
 
 // arguments are the input arguments as GRANT wants them.

@@ -60,8 +60,8 @@ type Field struct {
 // use it.
 type Server struct {
 	conn      *pgx.Conn
-	operators map[catalog.OID]catalog.OID // function behind each operator
-	columns   map[catalog.OID][]int16     // live columns of each relation
+	operators map[catalog.OID]catalog.OID   // function behind each operator
+	columns   map[catalog.OID][]int16       // live columns of each relation
 	checks    map[catalog.OID][]catalog.OID // functions behind the domains in each type
 	parsed    []string
 	rewritten []string
@@ -87,7 +87,9 @@ func Connect(ctx context.Context, dsn string, index *catalog.Index) (*Server, er
 	}
 	s.Describe(index)
 	// Nothing of it goes to the server's own log, which would grow without end.
-	if err := s.Run(ctx, "set log_min_messages = panic; set debug_pretty_print = off; set statement_timeout = '20s'"); err != nil {
+	const settings = `set log_min_messages = panic; set statement_timeout = '20s'; set debug_pretty_print = off;
+		set client_min_messages = log; set debug_print_parse = on; set debug_print_rewritten = on`
+	if err := s.Run(ctx, settings); err != nil {
 		return nil, errors.Join(err, s.conn.Close(ctx))
 	}
 	return s, nil
@@ -142,7 +144,7 @@ func (s *Server) Run(ctx context.Context, sql string) error {
 
 // Analysed asks how the server analyses one statement. It is parsed, not run; the error is the server's.
 func (s *Server) Analysed(ctx context.Context, sql string) (*Needs, error) {
-	return s.listen(ctx, func(n *Needs) error {
+	return s.listen(func(n *Needs) error {
 		description, err := s.conn.PgConn().Prepare(ctx, "", sql, nil)
 		if err == nil {
 			n.Fields = describe(description.Fields)
@@ -153,7 +155,7 @@ func (s *Server) Analysed(ctx context.Context, sql string) (*Needs, error) {
 
 // AnalysedPrepare asks how the server analyses the statement inside PREPARE, of which Parse says nothing.
 func (s *Server) AnalysedPrepare(ctx context.Context, sql string) (*Needs, error) {
-	n, err := s.listen(ctx, func(*Needs) error { return s.Run(ctx, sql) })
+	n, err := s.listen(func(*Needs) error { return s.Run(ctx, sql) })
 	return n, errors.Join(err, s.Run(ctx, "deallocate all"))
 }
 
@@ -166,24 +168,14 @@ func describe(fields []pgconn.FieldDescription) []Field {
 }
 
 // listen hears the trees that are printed meanwhile.
-func (s *Server) listen(ctx context.Context, meanwhile func(*Needs) error) (*Needs, error) {
-	const listen = "set client_min_messages = log; set debug_print_parse = on; set debug_print_rewritten = on"
-	const deaf = "set debug_print_parse = off; set debug_print_rewritten = off; set client_min_messages = notice"
-	if err := s.Run(ctx, listen); err != nil {
-		return nil, err
-	}
+func (s *Server) listen(meanwhile func(*Needs) error) (*Needs, error) {
 	s.parsed, s.rewritten = nil, nil
 	n := &Needs{}
-	err := meanwhile(n)
-	parsed, rewritten := s.parsed, s.rewritten
-	if errDeaf := s.Run(ctx, deaf); err == nil {
-		err = errDeaf
-	}
-	if err != nil {
+	if err := meanwhile(n); err != nil {
 		return nil, err
 	}
 	// Code that runs meanwhile is analysed first: the input function of a domain, for a literal.
-	return n, s.understand(n, last(parsed), last(rewritten))
+	return n, s.understand(n, last(s.parsed), last(s.rewritten))
 }
 
 func last(trees []string) []string { return trees[max(0, len(trees)-1):] }
@@ -203,7 +195,7 @@ func (s *Server) understand(n *Needs, parsed, rewritten []string) error {
 	n.Functions = distinct(n.Functions)
 	n.Behind = slices.DeleteFunc(distinct(n.Behind), func(f catalog.OID) bool { return slices.Contains(n.Functions, f) })
 	n.Demands = Normal(deep.demands)
-	n.Unchecked = slices.DeleteFunc(Normal(deep.unchecked), func(d Demand) bool { return covers(n.Demands, d) })
+	n.Unchecked = slices.DeleteFunc(Normal(deep.unchecked), func(d Demand) bool { return Covers(n.Demands, d) })
 	return nil
 }
 
@@ -226,8 +218,8 @@ func Normal(demands []Demand) []Demand {
 	})
 }
 
-// covers reports if holding what is demanded satisfies d as well.
-func covers(demands []Demand, d Demand) bool {
+// Covers reports if holding what is demanded satisfies d as well.
+func Covers(demands []Demand, d Demand) bool {
 	return slices.ContainsFunc(demands, func(e Demand) bool {
 		return e.Relation == d.Relation && e.Action == d.Action && (e.Num == d.Num || d.Num == 0)
 	})
