@@ -214,7 +214,7 @@ func (a *analysis) onConflict(s *scope, rel *catalog.Relation, target *entry, n 
 		return
 	}
 	excluded := a.relationEntry(rel, "excluded")
-	excluded.system = false
+	excluded.system, excluded.aliased = false, true
 	outside := s.items
 	s.items = append(s.items[:len(s.items):len(s.items)], &item{entry: excluded, named: true, columns: true})
 	a.setClause(s, rel, n.TargetList)
