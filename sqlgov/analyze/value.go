@@ -50,7 +50,7 @@ func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location 
 	if v.typ == to {
 		return v
 	}
-	if to == typing.Any || to == 0 || isPolymorphic(to) {
+	if to == typing.Any || to == 0 || isPolymorphic(to) || a.staysRow(v.typ, to) {
 		return v
 	}
 	var c typing.Coercion
@@ -66,6 +66,12 @@ func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location 
 		a.use(c.Functions...)
 	}
 	return value{typ: to, from: v.from}
+}
+
+// staysRow reports if a row goes to record, or an array of rows to one of records: it keeps its own type then.
+func (a *analysis) staysRow(from, to catalog.OID) bool {
+	return to == typing.Record && a.types.Composite(from) != nil ||
+		to == typing.RecordArray && a.types.Elem(from) != 0 && a.types.Composite(a.types.Elem(from)) != nil
 }
 
 // settle gives an open parameter its type: the first use decides.
