@@ -82,6 +82,10 @@ type RunRequest struct {
 	Pinned   map[string]string
 	Timeout  time.Duration // statement_timeout on the server
 	MaxRows  int           // stop the statement after handing out this many rows; 0 is no limit. Only with ReadOnly
+	// Stateless says that the statement is known to leave nothing behind in the session: it calls nothing that could
+	// change a setting, take an advisory lock, advance a sequence or make a temporary object. Then the session need not
+	// be reset before another caller's statement. Only with ReadOnly.
+	Stateless bool
 }
 
 // Sink receives a result as it arrives. An error from either func stops the statement and is returned by Run.
@@ -115,9 +119,9 @@ type Wire interface {
 	// Send queues frontend messages, complete frames as the client sent them.
 	Send(frames []byte) error
 	// SendRejected queues, in place of a message that was refused, one that the server is certain to reject before
-	// it does anything: a Query if simple, else a Parse of the unnamed statement. The server then does all that an error implies: it fails the
-	// transaction and skips to the next Sync.
-	SendRejected(simple bool) error
+	// it does anything. The server then does all that an error implies: it fails the transaction and skips to the next
+	// Sync.
+	SendRejected(m Rejected) error
 	// Flush writes what is queued to the network.
 	Flush() error
 	// Receive returns the next message of the server. The reply and its frame are valid until the next call.
@@ -128,6 +132,16 @@ type Wire interface {
 	Cancel(ctx context.Context) error
 	Close() error
 }
+
+// Rejected says which message was refused, as far as it matters for what the server does with an error in it.
+type Rejected int
+
+// A Query is answered by a ReadyForQuery; the Parse of an unnamed statement drops the one before, even if it fails.
+const (
+	RejectedQuery Rejected = iota
+	RejectedUnnamedParse
+	RejectedOther
+)
 
 // Parameter is a run-time parameter that the server reports.
 type Parameter struct{ Name, Value string }

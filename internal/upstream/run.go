@@ -30,7 +30,8 @@ const (
 //
 // Pooled connections are read-only by default, so that a read is one round trip; a write opens a READ WRITE
 // transaction, and is committed after its last row was accepted. Between two uses a connection is put back to how it
-// was when it was opened (DISCARD ALL), and one that cannot be is closed.
+// was when it was opened (DISCARD ALL), unless the statement is known to leave nothing behind; one that cannot be is
+// closed.
 func (p *Pool) Run(ctx context.Context, src *policy.SourceSpec, req sqlgov.RunRequest, sink sqlgov.Sink) (sqlgov.Summary, error) {
 	if strings.IndexByte(req.SQL, 0) >= 0 {
 		return sqlgov.Summary{}, &sqlgov.UpstreamError{Severity: "ERROR", SQLState: "22021", Message: "the statement contains a zero byte"}
@@ -101,7 +102,10 @@ func sameSession(a, b map[string]string) bool {
 
 // settle reads the answers that the last user left, and checks that the session is clean and the connection alive.
 func (c *conn) settle() error {
-	_ = c.net.SetReadDeadline(time.Now().Add(farewell))
+	if c.owed > 0 {
+		_ = c.net.SetReadDeadline(time.Now().Add(farewell))
+		defer c.net.SetReadDeadline(time.Time{})
+	}
 	for c.owed > 0 {
 		reply, err := c.receive()
 		if err != nil {
@@ -116,7 +120,6 @@ func (c *conn) settle() error {
 			c.owed--
 		}
 	}
-	_ = c.net.SetReadDeadline(time.Time{})
 	if c.in.end > c.in.start || !quiet(c.net) {
 		return errors.New("the server closed the connection or sent something unasked")
 	}
@@ -212,7 +215,7 @@ func (r *execution) messages() []byte {
 	}
 	b = appendExecute(b, r.req.SQL, true)
 	b = appendMessage(b, 'S')
-	if r.req.ReadOnly {
+	if r.req.ReadOnly && (!r.req.Stateless || r.prelude > 0) {
 		b = appendMessage(b, 'Q', "discard all\x00")
 		r.conn.owed = 1
 	}

@@ -15,6 +15,7 @@ import (
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
@@ -257,8 +258,10 @@ func TestRunTimeouts(t *testing.T) {
 		for _, readOnly := range []bool{true, false} {
 			req := sqlgov.RunRequest{SQL: "select current_setting('statement_timeout'), current_setting('transaction_read_only')", ReadOnly: readOnly, Timeout: timeout}
 			want := map[time.Duration]string{time.Minute: "1min", 0: "0", time.Microsecond * 1500000: "1500ms"}[timeout] + map[bool]string{true: "|on", false: "|off"}[readOnly]
-			if got, err := runOn(t, p, src, req); err != nil || !slices.Equal(got.rows, []string{want}) {
-				t.Errorf("%s: %+v, %v, want %s", timeout, got, err, want)
+			for _, req.Stateless = range []bool{false, true, true} {
+				if got, err := runOn(t, p, src, req); err != nil || !slices.Equal(got.rows, []string{want}) {
+					t.Errorf("%s: %+v, %v, want %s", timeout, got, err, want)
+				}
 			}
 		}
 	}
@@ -375,6 +378,14 @@ func TestScanCatalog(t *testing.T) {
 }
 
 func BenchmarkRun(b *testing.B) {
+	b.Run("reset", func(b *testing.B) { benchmarkRun(b, read("select 1")) })
+	b.Run("stateless", func(b *testing.B) {
+		benchmarkRun(b, sqlgov.RunRequest{SQL: "select 1", ReadOnly: true, Stateless: true})
+	})
+}
+
+func benchmarkRun(b *testing.B, req sqlgov.RunRequest) {
+	b.Helper()
 	srv := pgtest.Start(b)
 	p, err := NewPool(Config{})
 	if err != nil {
@@ -383,7 +394,7 @@ func BenchmarkRun(b *testing.B) {
 	defer p.Close()
 	src := &policy.SourceSpec{ID: "x", Upstream: policy.UpstreamSpec{Host: srv.Host(), Port: srv.Port(), User: "postgres", Database: "postgres", TLS: "disable"}}
 	for b.Loop() {
-		if _, err := p.Run(b.Context(), src, read("select 1"), sqlgov.Sink{}); err != nil {
+		if _, err := p.Run(b.Context(), src, req, sqlgov.Sink{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -410,4 +421,18 @@ func TestNoLeaks(t *testing.T) {
 	_ = p.Close()
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	eventually(t, func() bool { return sessions(t, dsn, "true") == 0 })
+}
+
+// BenchmarkPlain is the same statement over a plain connection, for comparison with BenchmarkRun.
+func BenchmarkPlain(b *testing.B) {
+	pc, err := pgconn.Connect(b.Context(), pgtest.Start(b).DSN("postgres"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer pc.Close(context.Background())
+	for b.Loop() {
+		if r := pc.ExecParams(b.Context(), "select 1", nil, nil, nil, nil).Read(); r.Err != nil {
+			b.Fatal(r.Err)
+		}
+	}
 }

@@ -102,27 +102,36 @@ const refusedText = "interlock refused this statement"
 var (
 	refusedQuery = appendMessage(nil, 'Q', refusedText, "\x00")
 	refusedParse = appendMessage(nil, 'P', "\x00", refusedText, "\x00", "\x00\x00")
+	refusedOther = appendMessage(nil, 'P', "interlock_refused\x00", refusedText, "\x00", "\x00\x00")
 )
 
-func (w *wire) SendRejected(simple bool) error {
-	if simple {
+func (w *wire) SendRejected(m sqlgov.Rejected) error {
+	switch m {
+	case sqlgov.RejectedQuery:
 		return w.Send(refusedQuery)
+	case sqlgov.RejectedUnnamedParse:
+		return w.Send(refusedParse)
 	}
-	return w.Send(refusedParse)
+	return w.Send(refusedOther)
 }
 
 func (w *wire) Flush() error {
 	if len(w.out) == 0 {
 		return nil
 	}
-	// A cancel request that was made for what runs now must not hit what is sent after it.
-	w.cancelling.Lock()
-	w.cancelling.Unlock() //nolint:staticcheck // only waits
+	w.awaitCancel()
 	err := w.conn.write(w.out)
 	if w.out = w.out[:0]; cap(w.out) > 2*flushAt {
 		w.out = nil
 	}
 	return err
+}
+
+// awaitCancel waits for a cancel request that is on its way: made for what runs now, it must not hit what is sent
+// next.
+func (w *wire) awaitCancel() {
+	w.cancelling.Lock()
+	defer w.cancelling.Unlock()
 }
 
 func (w *wire) Receive() (sqlgov.Reply, error) {

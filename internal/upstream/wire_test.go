@@ -274,7 +274,7 @@ func TestSendRejected(t *testing.T) {
 	w := open(t, newPool(t, Config{}), sourceOf(t, srv.Database(t)), sqlgov.OpenOptions{})
 	send(t, w, &pgproto3.Query{String: "begin"})
 	replies(t, w, 1)
-	if err := w.SendRejected(true); err != nil {
+	if err := w.SendRejected(sqlgov.RejectedQuery); err != nil {
 		t.Fatal(err)
 	}
 	send(t, w)
@@ -284,7 +284,7 @@ func TestSendRejected(t *testing.T) {
 	}
 	send(t, w, &pgproto3.Query{String: "rollback"}, &pgproto3.Query{String: "begin"})
 	replies(t, w, 2)
-	if err := w.SendRejected(false); err != nil {
+	if err := w.SendRejected(sqlgov.RejectedOther); err != nil {
 		t.Fatal(err)
 	}
 	send(t, w, &pgproto3.Bind{}, &pgproto3.Execute{}, &pgproto3.Sync{})
