@@ -35,20 +35,20 @@ func (s *schema) UnmarshalJSON(b []byte) error {
 // check compares the arguments of a call with the schema. The refusal names the argument and says what it must be.
 func (s schema) check(tool string, args value) *sqlgov.Refusal {
 	if args.shape != absent && args.shape != object {
-		return badArgument("The arguments of %s must be a JSON object.", tool)
+		return badArgument("the arguments of %s must be a JSON object", tool)
 	}
 	for _, m := range args.members {
 		property, known := s.Properties[m.name]
 		if !known {
-			return badArgument("%s has no argument %q; it takes %s.", tool, m.name, s.names())
+			return badArgument("%s has no argument %q; it takes %s", tool, m.name, s.names())
 		}
 		if complaint := property.checkValue(m.value); complaint != "" {
-			return badArgument("Argument %q of %s %s.", m.name, tool, complaint)
+			return badArgument("argument %q of %s %s", m.name, tool, complaint)
 		}
 	}
 	for _, name := range s.Required {
 		if args.get(name).shape == absent {
-			return badArgument("%s needs the argument %q.", tool, name)
+			return badArgument("%s needs the argument %q", tool, name)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ func (x *exchange) call() ([]byte, *failure) {
 	caller, refusal := x.authenticate()
 	if refusal == nil && !x.server.calls.enter(caller.Identity, or(x.server.MaxConcurrent, defaultMaxConcurrent)) {
 		refusal = &sqlgov.Refusal{Kind: sqlgov.RateLimited, SQLState: "53400",
-			Message: "Too many calls of yours are running at the same time.",
+			Message: "too many calls of yours are running at the same time",
 			Hint:    "Wait until one has finished."}
 	} else if refusal == nil {
 		defer x.server.calls.leave(caller.Identity)
@@ -42,11 +42,11 @@ func (x *exchange) call() ([]byte, *failure) {
 func (x *exchange) tool(args value) (tool, *sqlgov.Refusal) {
 	name := x.msg.params.get("name")
 	if name.shape != text {
-		return tool{}, badArgument("params.name must be the name of a tool.")
+		return tool{}, badArgument("params.name must be the name of a tool")
 	}
 	t, known := catalogue.tools[name.str]
 	if !known {
-		return tool{}, badArgument("There is no tool %q; tools/list names those that there are.", name.str)
+		return tool{}, badArgument("there is no tool %q; tools/list names those that there are", name.str)
 	}
 	return t, t.input.check(name.str, args)
 }
@@ -63,8 +63,8 @@ func (x *exchange) authenticate() (sqlgov.Caller, *sqlgov.Refusal) {
 	scheme, token, _ := strings.Cut(joined(x.r.Header, "Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller, &sqlgov.Refusal{Kind: sqlgov.Unauthenticated, SQLState: "28000",
-			Message: "This tool needs an API key.",
-			Hint:    "Send it as \"Authorization: Bearer <key>\". An operator makes one with: interlock key create <identity>"}
+			Message: "this tool needs an API key",
+			Hint:    "Send it as \"Authorization: Bearer <key>\". An operator makes one with: interlock key create <identity>."}
 	}
 	identity, keyID, err := x.server.Authenticator.Bearer(x.r.Context(), token)
 	if err != nil {
@@ -78,7 +78,8 @@ func (x *exchange) authenticate() (sqlgov.Caller, *sqlgov.Refusal) {
 func asRefusal(err error) *sqlgov.Refusal {
 	var refusal *sqlgov.Refusal
 	if errors.As(err, &refusal) {
-		return refusal
+		own := *refusal // it is completed on the way, and may be shared
+		return &own
 	}
 	return &sqlgov.Refusal{Kind: sqlgov.Internal, Err: err}
 }

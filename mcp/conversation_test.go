@@ -26,18 +26,16 @@ const modernVersion = "2026-07-28"
 
 var update = flag.Bool("update", false, "rewrite the expected responses in testdata")
 
-// converse replays the conversations in dir against handler, once in each protocol version.
+// converse replays the conversations in dir with the server at url, once in each protocol version, with an API key.
 //
 // A conversation is a txtar file. "request" opens an exchange and "response" says what must come back; either may
 // name the versions that it is for: "response modern", "request handshake", "request 2025-06-18". A request is header
 // lines, an empty line and a body. The first line may be a method and path. "-Name" takes away a header that the
 // version would have sent, "bare" leaves the body without the _meta that the modern dialect wants, and "quoted" says
 // that the body is a Go string. A response is a status, headers and a JSON body; "-Name" is a header that must not be
-// there. ULIDs are written as ULID.
-func converse(t *testing.T, dir string, handler http.Handler) {
+// there. ULIDs are written as ULID, times as TIME.
+func converse(t *testing.T, dir, url, key string) {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no conversations in %s: %v", dir, err)
@@ -49,7 +47,7 @@ func converse(t *testing.T, dir string, handler http.Handler) {
 		}
 		for _, version := range mcp.Versions {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+version, func(t *testing.T) {
-				c := conversation{t: t, url: server.URL, version: version}
+				c := conversation{t: t, url: url, version: version, key: key}
 				c.replay(archive)
 			})
 		}
@@ -65,6 +63,8 @@ type conversation struct {
 	t       *testing.T
 	url     string
 	version string
+	key     string
+	client  *http.Client // nil: the default one
 }
 
 func (c *conversation) replay(archive *txtar.Archive) {
@@ -154,7 +154,11 @@ func (c *conversation) send(verb, path string, header http.Header, body string) 
 	if host := header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := c.client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func (c *conversation) header(body string) http.Header {
 	h := http.Header{}
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "application/json, text/event-stream")
-	h.Set("Authorization", "Bearer ana-key")
+	h.Set("Authorization", "Bearer "+c.key)
 	h.Set("User-Agent", "conversation/1")
 	var m struct {
 		Method string
@@ -211,7 +215,15 @@ func withMeta(body string) string {
 	return strings.TrimSuffix(body, "}") + `,"params":{` + meta + `}}`
 }
 
-var ulids = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
+var (
+	ulids = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
+	times = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT[0-9:.]+Z`)
+)
+
+// stable takes out what changes from run to run.
+func stable(b []byte) []byte {
+	return times.ReplaceAll(ulids.ReplaceAll(b, []byte("ULID")), []byte("TIME"))
+}
 
 type received struct {
 	status int
@@ -219,15 +231,12 @@ type received struct {
 	raw    []byte
 }
 
-// stable is the body without what changes from run to run.
-func (r received) stable() []byte { return ulids.ReplaceAll(r.raw, []byte("ULID")) }
-
 // newCaller starts server for the length of the test.
 func newCaller(t *testing.T, handler http.Handler, version string) caller {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return caller{conversation: conversation{t: t, url: server.URL, version: version}}
+	return caller{conversation{t: t, url: server.URL, version: version, key: "ana-key"}}
 }
 
 // differs compares with an expected response; "" if it is as expected.
@@ -245,8 +254,8 @@ func (r received) differs(section string) string {
 			wrong = append(wrong, fmt.Sprintf("header %s is %q, want %q", name, got, val))
 		}
 	}
-	if want := compact([]byte(body)); want != compact(r.stable()) {
-		wrong = append(wrong, fmt.Sprintf("body %s\nwant %s", compact(r.stable()), want))
+	if want := compact([]byte(body)); want != compact(stable(r.raw)) {
+		wrong = append(wrong, fmt.Sprintf("body %s\nwant %s", compact(stable(r.raw)), want))
 	}
 	return strings.Join(wrong, "\n")
 }
@@ -279,8 +288,8 @@ func (r received) format(old string) []byte {
 		fmt.Fprintln(&b, named[name])
 	}
 	fmt.Fprintln(&b)
-	if json.Indent(&b, r.stable(), "", "  ") != nil {
-		b.Write(r.stable())
+	if json.Indent(&b, stable(r.raw), "", "  ") != nil {
+		b.Write(stable(r.raw))
 	}
 	b.WriteByte('\n')
 	return b.Bytes()

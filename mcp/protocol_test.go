@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"net/http/httptest"
 	"testing"
 
 	"interlock/sqlgov"
@@ -20,5 +21,7 @@ func TestProtocol(t *testing.T) {
 		DecisionID: decision,
 	}
 	core.refusals["nowhere"] = unknownSource()
-	converse(t, "testdata/protocol", server)
+	endpoint := httptest.NewServer(server)
+	defer endpoint.Close()
+	converse(t, "testdata/protocol", endpoint.URL, "ana-key")
 }

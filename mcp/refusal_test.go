@@ -90,10 +90,7 @@ type reply struct {
 }
 
 // caller calls tools of a server in one protocol version.
-type caller struct {
-	conversation
-	key string
-}
+type caller struct{ conversation }
 
 func (c caller) query(source, sql string) reply {
 	c.t.Helper()
@@ -108,9 +105,6 @@ func (c caller) call(tool, args string) reply {
 	c.t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`
 	header := c.header(body)
-	if c.key != "" {
-		header.Set("Authorization", "Bearer "+c.key)
-	}
 	if c.version == modernVersion {
 		body = withMeta(body)
 	}

@@ -38,7 +38,7 @@ func start(t *testing.T, server *mcp.Server) string {
 
 // rawCall is a tools/call of interlock_query as bytes on the wire, in a version.
 func rawCall(version, sql string) string {
-	c := conversation{version: version}
+	c := conversation{version: version, key: "ana-key"}
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"interlock_query","arguments":{"source_id":"shop","sql":"` + sql + `"}}}`
 	header := c.header(body)
 	if version == modernVersion {
@@ -101,7 +101,7 @@ func TestConcurrencyPerIdentity(t *testing.T) {
 	fmt.Fprint(blocked, rawCall("2025-11-25", "block"))
 	<-core.running
 	for _, version := range mcp.Versions {
-		c := caller{conversation: conversation{t: t, url: "http://" + addr, version: version}}
+		c := caller{conversation{t: t, url: "http://" + addr, version: version, key: "ana-key"}}
 		got := c.query("shop", "select 1")
 		if got.reason.Status != "rate_limited" || core.lastRecord(t).refusal.Kind != sqlgov.RateLimited {
 			t.Errorf("%s: %+v", version, got)
@@ -111,7 +111,7 @@ func TestConcurrencyPerIdentity(t *testing.T) {
 		}
 	}
 	_ = blocked.Close()
-	c := caller{conversation: conversation{t: t, url: "http://" + addr, version: "2025-11-25"}}
+	c := caller{conversation{t: t, url: "http://" + addr, version: "2025-11-25", key: "ana-key"}}
 	for wait := time.Now().Add(5 * time.Second); c.query("shop", "select 1").isError; {
 		if time.Now().After(wait) {
 			t.Fatal("the place of a call that ended is not given back")
@@ -213,7 +213,7 @@ func TestRecordsNameTheCaller(t *testing.T) {
 		if got.caller.ClientAddr == "" || got.caller.Session == "" || !strings.HasPrefix(got.caller.Application, "conversation") {
 			t.Errorf("%s: caller %+v", version, got.caller)
 		}
-		c.key = ""
+		c.key = "ana-key"
 		c.call("interlock_query", `{"source_id":"shop"}`)
 		got = core.lastRecord(t)
 		if got.refusal.Kind != sqlgov.InvalidInput || got.caller.Identity != "ana" || got.caller.KeyID != "key1" {
