@@ -56,6 +56,7 @@ type op struct {
 	segment uint64
 	run     *admission // nil for messages that run nothing
 	refusal *Refusal   // set when the message was replaced by one that fails
+	unnamed bool       // a refused Parse of the unnamed statement
 	effects []effect   // what its success changes in the namespace, by statement for Query and Execute
 
 	statement int // Query: index of the statement whose replies come now
@@ -194,7 +195,7 @@ func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 	a := s.admission(st)
 	a.rehearse = true
 	if r := s.core.admit(ctx, a); r != nil {
-		return s.reject(&op{kind: opParse, refusal: r})
+		return s.reject(&op{kind: opParse, refusal: r, unnamed: p.Name == ""})
 	}
 	st.judged = a.judged
 	return s.send(&op{kind: opParse, run: a, effects: []effect{{define: objectKey{'S', p.Name}, statementDef: st}}}, frame)
@@ -267,7 +268,13 @@ func (s *Session) reject(o *op) error {
 	if err := s.enqueue(o); err != nil {
 		return err
 	}
-	return s.wire.SendRejected(o.kind == opQuery)
+	switch {
+	case o.kind == opQuery:
+		return s.wire.SendRejected(RejectedQuery)
+	case o.unnamed:
+		return s.wire.SendRejected(RejectedUnnamedParse)
+	}
+	return s.wire.SendRejected(RejectedOther)
 }
 
 func (s *Session) send(o *op, frame []byte) error {
