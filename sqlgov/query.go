@@ -106,13 +106,12 @@ func (e errWithheld) Error() string { return e.refusal.Message }
 func (c *Core) run(ctx context.Context, a *admission, maxRows int) (*Result, ending, *Refusal) {
 	stmt := &a.judged.facts.Statements[0]
 	col := newCollector(a, maxRows)
-	sum, err := c.Upstream.Run(ctx, a.src, RunRequest{
-		SQL:      a.sql,
-		ReadOnly: !a.judged.names.changes && !callsOutside(stmt),
-		Pinned:   pinned(a.index),
-		Timeout:  statementTimeout(a.src),
-		MaxRows:  col.res.Limit + 1,
-	}, Sink{Fields: col.fields, Row: col.row})
+	req := RunRequest{SQL: a.sql, Pinned: pinned(a.index), Timeout: statementTimeout(a.src),
+		ReadOnly: !a.judged.names.changes && !callsOutside(stmt)}
+	if req.ReadOnly {
+		req.Stateless, req.MaxRows = leavesNothing(stmt, a.index), col.res.Limit+1
+	}
+	sum, err := c.Upstream.Run(ctx, a.src, req, Sink{Fields: col.fields, Row: col.row})
 	e := ending{status: audit.OK, rows: sum.Rows, bytes: col.bytes}
 	if err != nil {
 		r := c.failure(ctx, a, err)
@@ -140,6 +139,23 @@ func callsOutside(s *analyze.Statement) bool {
 	return false
 }
 
+// leavesNothing reports if a read is known to leave nothing behind in its session: all that runs are functions reviewed
+// as free. What a view or a row security policy calls is not known here.
+func leavesNothing(s *analyze.Statement, x *catalog.Index) bool {
+	for _, f := range s.Functions {
+		if !policy.Free(f) {
+			return false
+		}
+	}
+	for i := range s.Reads {
+		rel := x.Relation(s.Reads[i].Relation)
+		if rel == nil || rel.RowSecurity || rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable && rel.Kind != catalog.MaterializedView {
+			return false
+		}
+	}
+	return true
+}
+
 func newCollector(a *admission, maxRows int) *collector {
 	limit := a.src.Limits.Rows
 	if limit <= 0 {
@@ -157,6 +173,7 @@ func newCollector(a *admission, maxRows int) *collector {
 
 func (c *collector) fields(fields []Field) error {
 	if r := c.a.witness(0, fields); r != nil {
+		c.a.core.witnessAlarm(c.a.caller, c.a.source, c.a.id, r.Detail)
 		return errWithheld{r}
 	}
 	c.res.Columns = make([]ResultColumn, len(fields))
@@ -166,7 +183,11 @@ func (c *collector) fields(fields []Field) error {
 	return nil
 }
 
+// row keeps one row more than the limit, which shows that there are more. A write runs to its end all the same.
 func (c *collector) row(values [][]byte) error {
+	if len(c.res.Rows) > c.res.Limit {
+		return nil
+	}
 	row := make([][]byte, len(values))
 	for i, v := range values {
 		c.bytes += int64(len(v)) + 4
@@ -221,11 +242,15 @@ func (c *Core) failure(ctx context.Context, a *admission, err error) *Refusal {
 // unreachable is the refusal for an upstream that cannot be reached or was lost; the cause goes to the log only, because
 // it can carry addresses.
 func (c *Core) unreachable(source string, err error) *Refusal {
-	c.Log.Error().Err(err).Str("source", source).Msg("upstream")
+	var oe *OpenError
+	cause := err
+	if errors.As(err, &oe) {
+		cause = errors.Join(err, oe.Err) // its own text hides the cause, for it may be shown
+	}
+	c.Log.Error().Err(cause).Str("source", source).Msg("upstream")
 	r := &Refusal{Kind: UpstreamUnreachable, SQLState: "08006", Err: err,
 		Message: fmt.Sprintf("the connection to source %q failed", source),
 		Hint:    "Try again; if it lasts, tell your administrator."}
-	var oe *OpenError
 	switch {
 	case errors.As(err, &oe) && oe.Reason == OpenTLS:
 		r.Kind, r.SQLState = SourceUnavailable, "08004"
