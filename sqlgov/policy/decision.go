@@ -61,6 +61,8 @@ type Decision struct {
 	// WithholdDetail is an obligation: errors of the server must lose their detail, because a table in the
 	// statement has columns that the caller may not read.
 	WithholdDetail bool `json:"withhold_detail,omitempty"`
+	// Obligations come from the policies that matched.
+	Obligations Obligations `json:"obligations,omitzero"`
 }
 
 // Input is what a decision depends on.

@@ -1,0 +1,55 @@
+package policy
+
+import "time"
+
+// Obligations are what the core must do to a statement that the policies let through. The zero value is no obligation.
+// When several policies matched, each bound is the strictest of them.
+type Obligations struct {
+	// MaxRows and MaxBytes bound the result; 0 means the source's own bound.
+	MaxRows  int   `json:"max_rows,omitempty"`
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+	// Timeout bounds how long the statement may run; 0 means the source's own bound.
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	// ReadOnly says that the statement must run where the server itself refuses every change.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Hold is set when the statement waits for a person. It is the first hold rule that matched; the others have added
+	// their groups, and the highest number of approvers counts.
+	Hold *Hold `json:"hold,omitempty"`
+	// Rates are the rate limits that the statement counts against, all of them, in the order of the document. A statement
+	// over any of them is refused.
+	Rates []Rate `json:"rates,omitempty"`
+}
+
+// Hold says who must approve a statement before it runs.
+type Hold struct {
+	Rule      string        `json:"rule"`              // name of the policy
+	Groups    []string      `json:"groups,omitempty"`  // an approver must be in one of them
+	Approvers int           `json:"approvers"`         // how many different ones; at least 1
+	Expires   time.Duration `json:"expires,omitempty"` // 0 means the default
+	Reason    string        `json:"reason,omitempty"`  // the policy's message, for requester and approver
+}
+
+// RatePer says whose requests share one bucket of a rate limit.
+type RatePer string
+
+// The keys of a bucket.
+const (
+	PerIdentity       RatePer = "identity"        // one bucket for each identity
+	PerIdentitySource RatePer = "identity_source" // one for each identity on each source
+	PerRule           RatePer = "rule"            // one for all that the policy matches
+)
+
+// RatePers lists the keys of a bucket.
+var RatePers = []RatePer{PerIdentity, PerIdentitySource, PerRule}
+
+// Rate is a token bucket that a statement takes one token of: Limit tokens flow in evenly over each Window, and at most
+// Burst are kept.
+type Rate struct {
+	Rule   string        `json:"rule"` // name of the policy
+	Per    RatePer       `json:"per"`
+	Limit  int           `json:"limit"` // at least 1
+	Window time.Duration `json:"window_ns"`
+	Burst  int           `json:"burst"` // at least 1
+	// Message is the policy's own text for the caller; "" means the usual one.
+	Message string `json:"message,omitempty"`
+}
