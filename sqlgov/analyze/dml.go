@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"slices"
+
 	"interlock/catalog"
 	"interlock/sqlgov/typing"
 
@@ -26,32 +28,44 @@ func (a *analysis) targetTable(n *pg.RangeVar) (*catalog.Relation, *entry) {
 	return rel, e
 }
 
-// change notes a write to a column, and for a security_invoker view the write to the column behind it. Number 0 is the
-// row as a whole.
+// change notes a write to a column. Number 0 is the row as a whole.
 func (a *analysis) change(rel *catalog.Relation, num int16, action WriteAction) {
 	a.write(rel, num, action)
-	if rel.Kind != catalog.View || rel.HasTriggers || !rel.SecurityInvoker {
-		return
-	}
-	for _, base := range a.baseOf(rel, num) {
-		a.change(base.rel, base.num, action)
-	}
+	a.changeBehind(rel, num, action)
 }
 
-// baseOf finds the table column behind a view's column, or the table behind the view.
-func (a *analysis) baseOf(rel *catalog.Relation, num int16) []origin {
+// changeBehind notes the writes behind a view that are checked against whoever uses the view: those of a security_invoker
+// view, also through a view of another kind.
+func (a *analysis) changeBehind(rel *catalog.Relation, num int16, action WriteAction) {
+	if rel.Kind != catalog.View || rel.HasTriggers {
+		return
+	}
 	v := a.viewOf(rel)
-	if num > 0 && int(num) <= len(v.columns) && v.columns[num-1].base.rel != nil {
-		return []origin{v.columns[num-1].base}
+	base := v.source
+	if num > 0 && int(num) <= len(v.columns) {
+		base = v.columns[num-1].base
 	}
-	if num == 0 {
-		var all []origin
-		for _, t := range v.tables {
-			all = append(all, origin{t, 0})
-		}
-		return all
+	if base.rel == nil {
+		return
 	}
-	return nil
+	if rel.SecurityInvoker {
+		a.write(base.rel, base.num, action)
+	}
+	a.changeBehind(base.rel, base.num, action)
+}
+
+// changed completes what is noted of a target that is a view. What it reads is only checked if a column of it is read.
+func (a *analysis) changed(rel *catalog.Relation, action WriteAction) {
+	if rel.Kind != catalog.View {
+		return
+	}
+	if action != Inserting {
+		a.callView(rel)
+	}
+	read := slices.ContainsFunc(a.out.Reads, func(c Column) bool { return c.Relation == rel.OID })
+	if read || rel.HasTriggers && action != Inserting {
+		a.readView(rel)
+	}
 }
 
 // insert analyses INSERT and returns the columns of RETURNING.
@@ -60,14 +74,13 @@ func (a *analysis) insert(s *scope, n *pg.InsertStmt) []column {
 	rel, e := a.targetTable(n.Relation)
 	columns := a.insertColumns(rel, n)
 	a.insertSource(s, rel, columns, n)
-	if n.OnConflictClause != nil || len(n.ReturningList) > 0 {
-		a.openView(rel)
-	}
 	s.items = append(s.items, &item{entry: e, named: true, columns: true})
 	if n.OnConflictClause != nil {
 		a.onConflict(s, rel, e, n.OnConflictClause)
 	}
-	return outputColumns(a.targets(s, n.ReturningList))
+	targets := a.targets(s, n.ReturningList)
+	a.changed(rel, Inserting)
+	return outputColumns(targets)
 }
 
 // slot is a column, or a part of one, that a statement assigns.
@@ -103,7 +116,7 @@ func (a *analysis) insertColumns(rel *catalog.Relation, n *pg.InsertStmt) []slot
 func (a *analysis) slot(s *scope, rel *catalog.Relation, n *pg.ResTarget, action WriteAction) slot {
 	c := columnNamed(rel, n.Name)
 	if c == nil {
-		if systemColumnNamed(rel, n.Name) != nil {
+		if len(s.items) > 0 && systemColumnNamed(rel, n.Name) != nil { // INSERT has nothing in view and says otherwise
 			failAt(n.Location, "0A000", "cannot assign to system column %q", n.Name)
 		}
 		e := unknown(n.Location, "42703", "column %q of relation %q does not exist", n.Name, rel.Name).named(rel, n.Name)
@@ -266,22 +279,24 @@ func (a *analysis) arbiterConstraint(rel *catalog.Relation, n *pg.InferClause) {
 func (a *analysis) update(s *scope, n *pg.UpdateStmt) []column {
 	a.with(s, n.WithClause)
 	rel, e := a.targetTable(n.Relation)
-	a.openView(rel)
 	a.targetAndFrom(s, e, n.FromClause)
 	a.setClause(s, rel, n.TargetList)
 	a.where(s, n.WhereClause)
-	return outputColumns(a.targets(s, n.ReturningList))
+	targets := a.targets(s, n.ReturningList)
+	a.changed(rel, Updating)
+	return outputColumns(targets)
 }
 
 // delete analyses DELETE and returns the columns of RETURNING.
 func (a *analysis) delete(s *scope, n *pg.DeleteStmt) []column {
 	a.with(s, n.WithClause)
 	rel, e := a.targetTable(n.Relation)
-	a.openView(rel)
 	a.change(rel, 0, Deleting)
 	a.targetAndFrom(s, e, n.UsingClause)
 	a.where(s, n.WhereClause)
-	return outputColumns(a.targets(s, n.ReturningList))
+	targets := a.targets(s, n.ReturningList)
+	a.changed(rel, Deleting)
+	return outputColumns(targets)
 }
 
 // targetAndFrom brings the target and the tables of FROM or USING into view. Subqueries there must not see the target.

@@ -53,8 +53,6 @@ func stateOf(message string) string {
 	switch {
 	case strings.Contains(message, "memory exhausted"):
 		return "54001"
-	case strings.HasPrefix(message, "invalid Unicode"), strings.HasPrefix(message, "unsafe use of"):
-		return "22025"
 	case strings.Contains(message, "not yet implemented"), strings.Contains(message, "not supported"), strings.Contains(message, "not implemented"):
 		return "0A000"
 	}

@@ -244,10 +244,15 @@ func (a *analysis) groups(t catalog.OID) {
 
 // limit is LIMIT, OFFSET and FETCH FIRST.
 func (a *analysis) limit(s *scope, n *pg.SelectStmt) {
-	for _, bound := range []*pg.Node{n.LimitOffset, n.LimitCount} {
-		if bound != nil {
-			a.coerce(a.expr(s, bound), typing.Int8, typing.Assignment, location(bound))
+	for i, bound := range []*pg.Node{n.LimitOffset, n.LimitCount} {
+		if bound == nil {
+			continue
 		}
+		v := a.expr(s, bound)
+		if v.typ != typing.Unknown && !a.types.CanCoerce(v.typ, typing.Int8, typing.Assignment) {
+			failAt(location(bound), "42804", "argument of %s must be type bigint, not type %s", []string{"OFFSET", "LIMIT"}[i], a.typeName(v.typ))
+		}
+		a.coerce(v, typing.Int8, typing.Assignment, location(bound))
 	}
 }
 

@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"fmt"
+
 	"interlock/catalog"
 	"interlock/sqlgov/typing"
 
@@ -20,7 +22,7 @@ func (a *analysis) columnRef(s *scope, n *pg.ColumnRef) value {
 	qualifier, name := names[:len(names)-1], names[len(names)-1]
 	e := a.qualifier(s, qualifier, n.Location)
 	if e == nil {
-		fail(unknown(n.Location, "42P01", "missing FROM-clause entry for table %q", lastOf(qualifier)).named(nil, qualifier...))
+		fail(missingEntry(s, qualifier, n.Location))
 	}
 	c, ambiguous := e.find(name)
 	if ambiguous {
@@ -43,9 +45,30 @@ func (a *analysis) wholeRow(s *scope, names []string, location int32) value {
 	}
 	e := a.qualifier(s, names, location)
 	if e == nil {
-		fail(unknown(location, "42P01", "missing FROM-clause entry for table %q", lastOf(names)).named(nil, names...))
+		fail(missingEntry(s, names, location))
 	}
 	return a.rowValue(e)
+}
+
+// missingEntry is the error for a qualifier that names nothing in view. It tells of what is there but cannot be meant.
+func missingEntry(s *scope, qualifier []string, location int32) *Error {
+	name := lastOf(qualifier)
+	for ; s != nil; s = s.parent {
+		for _, it := range s.items {
+			hidden := it.entry.name == name
+			if !hidden && (it.entry.rel == nil || it.entry.rel.Name != name) {
+				continue
+			}
+			e := unknown(location, "42P01", "invalid reference to FROM-clause entry for table %q", name).named(nil, qualifier...)
+			if hidden {
+				e.Detail = fmt.Sprintf("There is an entry for table %q, but it cannot be referenced from this part of the query.", name)
+			} else {
+				e.Hint = fmt.Sprintf("Perhaps you meant to reference the table alias %q.", it.entry.name)
+			}
+			return e
+		}
+	}
+	return unknown(location, "42P01", "missing FROM-clause entry for table %q", name).named(nil, qualifier...)
 }
 
 // bareName is an unqualified name: a column of the nearest scope that has it, else an entry's whole row.
@@ -81,7 +104,7 @@ func (a *analysis) star(s *scope, n *pg.Node) (values []value, ok bool) {
 		names := words(fields[:len(fields)-1])
 		e := a.qualifier(s, names, x.ColumnRef.Location)
 		if e == nil {
-			fail(unknown(x.ColumnRef.Location, "42P01", "missing FROM-clause entry for table %q", lastOf(names)).named(nil, names...))
+			fail(missingEntry(s, names, x.ColumnRef.Location))
 		}
 		return a.expand(e), true
 	case *pg.Node_AIndirection:
@@ -215,6 +238,9 @@ func (a *analysis) steps(s *scope, v value, list []*pg.Node, at int32) value {
 }
 
 func (a *analysis) noSuchField(v value, name string, at int32) {
+	if v.row != nil {
+		fail(unknown(at, "42703", "column %s.%s does not exist", v.row.name, name).named(v.row.rel, v.row.name, name))
+	}
 	if _, ok := a.shape(v); !ok {
 		failAt(at, "42809", "column notation .%s applied to type %s, which is not a composite type", name, a.typeName(v.typ))
 	}

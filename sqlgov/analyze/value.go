@@ -142,7 +142,11 @@ func (a *analysis) typeName(t catalog.OID) string {
 	if typ == nil {
 		return "unknown"
 	}
-	return typ.Name
+	// As the server prints it: without the schema when the search path finds the type.
+	if bare, ok := strings.CutPrefix(typ.Display, typ.Schema+"."); ok && slices.Contains(a.types.Path, typ.Schema) {
+		return bare
+	}
+	return typ.Display
 }
 
 // isPolymorphic reports if a declared type stands for a family of types.

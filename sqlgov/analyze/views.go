@@ -20,10 +20,12 @@ type knowledge struct {
 // view is what a view's definition touches. The functions run with the rights of whoever reads the view.
 type view struct {
 	columns []viewColumn
-	calls   []*catalog.Function // called whichever columns are read
+	calls   []*catalog.Function // by its clauses
+	kept    []*catalog.Function // by columns, whichever are read: the planner does not drop them
 	// What a security_invoker view reads is checked against whoever reads it, also through a view of another kind.
 	reads   []origin            // number 0 is any column
 	tables  []*catalog.Relation // FOR UPDATE reaches them
+	source  origin              // the one relation that a simple view selects from, number 0
 	refusal *Error
 }
 
@@ -99,7 +101,7 @@ func (a *analysis) analyseView(rel *catalog.Relation) (v *view) {
 		failAt(-1, "XX000", "its definition has %d columns", len(columns))
 	}
 	in.finish()
-	v.note(in, rel, columns)
+	v.note(in, s, rel, columns)
 	return v
 }
 
@@ -122,8 +124,11 @@ func (a *analysis) definition(s *scope, rel *catalog.Relation) []column {
 	return a.selectStmt(s, n).columns
 }
 
-func (v *view) note(in *analysis, rel *catalog.Relation, columns []column) {
+func (v *view) note(in *analysis, s *scope, rel *catalog.Relation, columns []column) {
 	v.calls = ownFunctions(in.out.Functions)
+	if len(s.sources) == 1 && s.sources[0].rel != nil {
+		v.source = origin{s.sources[0].rel, 0}
+	}
 	for i := range columns {
 		c := viewColumn{from: &lineage{columns: in.lineageOf(&columns[i]).flatten()}, base: columns[i].origin}
 		v.columns = append(v.columns, c)
@@ -133,7 +138,7 @@ func (v *view) note(in *analysis, rel *catalog.Relation, columns []column) {
 		for _, f := range ownFunctions(calls) {
 			// The planner drops what nobody reads, but for what is volatile or returns sets.
 			if !perColumn || f.Volatility == "v" || f.ReturnsSet {
-				v.calls = append(v.calls, f)
+				v.kept = append(v.kept, f)
 			} else {
 				v.columns[i].calls = append(v.columns[i].calls, f)
 			}
@@ -165,8 +170,24 @@ func (a *analysis) openView(rel *catalog.Relation) {
 	if rel.Kind != catalog.View {
 		return
 	}
+	a.callView(rel)
+	a.use(a.viewOf(rel).kept...)
+	a.readView(rel)
+}
+
+// callView notes what the clauses of a view call.
+func (a *analysis) callView(rel *catalog.Relation) {
+	if rel.Kind == catalog.View {
+		a.use(a.viewOf(rel).calls...)
+	}
+}
+
+// readView notes what is read behind a view with the rights of whoever uses it.
+func (a *analysis) readView(rel *catalog.Relation) {
+	if rel.Kind != catalog.View {
+		return
+	}
 	v := a.viewOf(rel)
-	a.use(v.calls...)
 	for _, r := range v.reads {
 		a.touch(r.rel)
 		if r.num != 0 {
