@@ -22,7 +22,7 @@ func TestCommonType(t *testing.T) {
 		for _, b := range pool {
 			lists = append(lists, []operand{a, b})
 		}
-		for range 10 {
+		for range 5 {
 			lists = append(lists, []operand{a, pool[random.IntN(len(pool))], pool[random.IntN(len(pool))]})
 		}
 	}

@@ -20,7 +20,7 @@ var probes = []string{
 // userProbes are more of them, in schema app.
 var userProbes = []string{
 	"mood", "pair", "posint", "small", "short", "words", "pairdom", "mooddom", "numdom", "floatrange", "floatmultirange",
-	"parent", "child", "grandchild", "typed", "_mood", "_pair", "_posint", "_child", "_floatrange", "holder",
+	"parent", "child", "grandchild", "typed", "_mood", "_pair", "_posint", "_child", "_floatrange", "holder", "label", "_label",
 }
 
 func probeOperands(x *catalog.Index) []operand {
@@ -82,7 +82,7 @@ func variations(x *catalog.Index, f *catalog.Function, pool []operand, random *r
 	}
 	lists = append(lists, slices.Repeat([]operand{null}, len(exact)))
 	for i := range exact {
-		for _, other := range []operand{null, pool[random.IntN(len(pool))], pool[random.IntN(len(pool))]} {
+		for _, other := range []operand{null, pool[random.IntN(len(pool))]} {
 			list := slices.Clone(exact)
 			list[i] = other
 			lists = append(lists, list)
@@ -127,7 +127,7 @@ func TestOperatorMatrix(t *testing.T) {
 	r := o.resolver(t, x, "pg_catalog", "public")
 	pool := append(probeOperands(x), null)
 	cases := newOperatorCases(r)
-	for _, name := range []string{"=", "+", "||", "~~", "@>"} {
+	for _, name := range []string{"=", "+", "||"} {
 		for _, right := range pool {
 			for _, left := range pool {
 				cases.binary("", name, left, right)

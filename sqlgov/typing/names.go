@@ -44,19 +44,8 @@ func errorf(state, format string, args ...any) *Error {
 	return &Error{SQLState: state, Message: fmt.Sprintf(format, args...)}
 }
 
-// sqlNames are the names by which PostgreSQL prints the types that have one in the SQL standard.
-var sqlNames = map[catalog.OID]string{
-	Bool: "boolean", Int2: "smallint", Int4: "integer", Int8: "bigint", Float4: "real", Float8: "double precision",
-	Bpchar: "character", Varchar: "character varying", Bit: "bit", Varbit: "bit varying", Char: `"char"`, Any: `"any"`,
-	Time: "time without time zone", TimeTZ: "time with time zone",
-	Timestamp: "timestamp without time zone", TimestampTZ: "timestamp with time zone",
-}
-
-// format names a type as PostgreSQL does in its messages.
+// format names a type as PostgreSQL does in its messages: without its schema if the path finds it.
 func (r *Resolver) format(t catalog.OID) string {
-	if name, ok := sqlNames[t]; ok {
-		return name
-	}
 	if elem := r.Elem(t); elem != 0 && t != int2Vector && t != oidVector {
 		return r.format(elem) + "[]"
 	}
@@ -64,10 +53,12 @@ func (r *Resolver) format(t catalog.OID) string {
 	switch {
 	case typ == nil:
 		return fmt.Sprintf("type with OID %d", t)
-	case r.visible(typ):
+	case typ.Display == "":
 		return typ.Name
+	case r.visible(typ):
+		return strings.TrimPrefix(typ.Display, typ.Schema+".")
 	}
-	return typ.Schema + "." + typ.Name
+	return typ.Display
 }
 
 // visible reports if the unqualified name finds this type.

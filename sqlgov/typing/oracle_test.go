@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,20 +210,27 @@ func (o *oracle) next(t *testing.T, p *pgconn.Pipeline) answer {
 	}
 }
 
-var (
-	target  = regexp.MustCompile(`(?:\{TARGETENTRY :expr|:funcexpr) \{\w+(?: :opno \d+)? :(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+) :\w+type (\d+)`)
-	callees = regexp.MustCompile(` :(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)`)
-)
+// callee are the fields of a printed tree that name a function which is called.
+var callee = map[string]bool{":funcid": true, ":opfuncid": true, ":aggfnoid": true, ":winfnoid": true}
 
-// readTree finds the functions in a printed tree.
+// readTree finds the functions in a printed tree, a sequence of words. The first column's expression begins with
+// "({TARGETENTRY :expr {OPEXPR :opno 96 :opfuncid 65 :opresulttype 16", or likewise without the operator.
 func readTree(tree string) answer {
 	var a answer
-	tree = strings.Join(strings.Fields(tree), " ") // the server breaks its lines
-	if m := target.FindStringSubmatch(tree); m != nil {
-		a.picked, a.result = oid(m[1]), oid(m[2])
-	}
-	for _, m := range callees.FindAllStringSubmatch(tree, -1) {
-		a.calls = append(a.calls, oid(m[1]))
+	words := strings.Fields(tree)
+	for i, w := range words {
+		switch {
+		case callee[w]:
+			a.calls = append(a.calls, oid(words[i+1]))
+		case w == "({TARGETENTRY" && a.picked == 0 && len(words) > i+8:
+			node := words[i+3:]
+			if node[0] == ":opno" {
+				node = node[2:]
+			}
+			if callee[node[0]] && strings.HasSuffix(node[2], "type") {
+				a.picked, a.result = oid(node[1]), oid(node[3])
+			}
+		}
 	}
 	a.calls = distinct(a.calls)
 	return a

@@ -37,7 +37,16 @@ func TestCallForms(t *testing.T) {
 	plain.WithinGroup = 1
 	cast := newCall("", "numeric", num)
 	cast.WithinGroup = 1
+	swapped := newCall("", "vnamed", typed(x, x.TypeNamed("pg_catalog", "_text").OID), num)
+	swapped.Args[0].Name, swapped.Args[1].Name, swapped.Variadic = "b", "a", true
+	proper := newCall("", "vnamed", num, typed(x, x.TypeNamed("pg_catalog", "_text").OID))
+	proper.Args[1].Name, proper.Variadic = "b", true
+	intRange := typed(x, x.TypeNamed("pg_catalog", "int4range").OID)
+	ranked := newCall("", "rank", typed(x, typing.Bpchar), typed(x, typing.Varchar))
+	ranked.WithinGroup = 1
 	calls := []call{
+		swapped, proper, ranked, newCall("", "c3", intRange, typed(x, typing.Numeric)), newCall("", "c3", intRange, num),
+		newCall("app", "pair", null), newCall("", "parent", null), newCall("app", "label", null), newCall("app", "label", num),
 		star("", "count"), star("pg_catalog", "count"), star("app", "everything"), star("", "sum"), star("", "now"),
 		star("", "nowhere"), newCall("", "count"), newCall("", "everything"), newCall("nowhere", "f", num),
 		newCall("pg_catalog", "nowhere", num), newCall("", "percentile_cont", num), newCall("", "mode"),
@@ -231,6 +240,8 @@ func TestIO(t *testing.T) {
 		{typing.Unknown, citext.OID, []string{"citextin"}},
 		{citext.OID, typing.Text, nil},
 		{typing.Text, typing.Int4, nil},
+		{typing.Int4, x.TypeNamed("app", "label").OID, []string{"label_in"}},
+		{x.TypeNamed("app", "_label").OID, typing.Varchar, []string{"label_out"}},
 	} {
 		got, err := r.Coerce(c.from, c.to, typing.Explicit)
 		if err != nil {

@@ -13,6 +13,11 @@ create table app.parent (a int4, b text);
 create table app.child (c int4) inherits (app.parent);
 create table app.grandchild () inherits (app.child);
 create table app.typed of app.pair;
+create type app.label;
+create function app.label_in(cstring) returns app.label language internal immutable strict as 'textin';
+create function app.label_out(app.label) returns cstring language internal immutable strict as 'textout';
+create type app.label (input = app.label_in, output = app.label_out, like = text, category = 'S');
+create cast (text as app.label) without function as implicit;
 create type other.mood as enum ('other');
 
 create function app.ok(int4) returns bool language sql as 'select $1 > 0';
