@@ -34,6 +34,7 @@ type analysis struct {
 	invokedTables []*catalog.Relation
 
 	sessionBound bool
+	spent        int
 	columnRefs   int // column references met so far
 	sublinkNames map[*pg.SubLink]string
 }
@@ -78,6 +79,26 @@ func (a *analysis) finish() {
 	}
 }
 
+// budget bounds the work on one statement in steps of some nanoseconds. Real statements need thousands; only long lists
+// of names over wide scopes get near it.
+const budget = 20_000_000
+
+// spend takes steps off the budget.
+func (a *analysis) spend(steps int) {
+	if a.spent += steps; a.spent > budget {
+		failAt(-1, "54001", "the statement is too complex")
+	}
+}
+
+// maxColumns is how many columns a select list, a row or a relation can have.
+const maxColumns = 1664
+
+func checkWidth(columns int, what string) {
+	if columns > maxColumns {
+		failAt(-1, "54011", "%s can have at most %d entries", what, maxColumns)
+	}
+}
+
 // touch notes that a relation is read, even if no column of it will be.
 func (a *analysis) touch(rel *catalog.Relation) {
 	if !slices.Contains(a.touched, rel) {
@@ -97,6 +118,7 @@ func (a *analysis) read(rel *catalog.Relation, num int16) {
 // readRow notes that every column of a relation is read.
 func (a *analysis) readRow(rel *catalog.Relation) {
 	a.touch(rel)
+	a.spend(16 * len(rel.Columns))
 	for i := range rel.Columns {
 		a.read(rel, rel.Columns[i].Num)
 		a.useViewColumn(rel, rel.Columns[i].Num)

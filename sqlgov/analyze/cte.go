@@ -34,6 +34,7 @@ func (a *analysis) with(s *scope, n *pg.WithClause) {
 	list := make([]*cte, len(n.Ctes))
 	for i, c := range n.Ctes {
 		list[i] = &cte{node: c.GetCommonTableExpr(), scope: s}
+		a.spend(i)
 		if slices.ContainsFunc(list[:i], func(o *cte) bool { return o.node.Ctename == list[i].node.Ctename }) {
 			failAt(list[i].node.Location, "42712", "WITH query name %q specified more than once", list[i].node.Ctename)
 		}
@@ -55,6 +56,7 @@ func (a *analysis) cteInScope(s *scope, n *pg.RangeVar) *cte {
 		return nil
 	}
 	for ; s != nil; s = s.parent {
+		a.spend(len(s.ctes))
 		for _, c := range s.ctes {
 			if c.node.Ctename != n.Relname {
 				continue

@@ -215,7 +215,11 @@ func (a *analysis) caseExpr(s *scope, n *pg.CaseExpr) value {
 }
 
 // rowExpr is ROW(...). A whole row among the fields, "t.*", stands for its columns.
-func (a *analysis) rowExpr(s *scope, n *pg.RowExpr) value { return recordOf(a.exprList(s, n.Args)) }
+func (a *analysis) rowExpr(s *scope, n *pg.RowExpr) value {
+	values := a.exprList(s, n.Args)
+	checkWidth(len(values), "ROW expressions")
+	return recordOf(values)
+}
 
 // recordOf is an anonymous record of the values.
 func recordOf(values []value) value {

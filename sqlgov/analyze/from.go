@@ -11,7 +11,7 @@ import (
 func (a *analysis) from(s *scope, clause []*pg.Node) {
 	for _, n := range clause {
 		_, items := a.fromItem(s, n)
-		checkNames(s.items, items)
+		a.checkNames(s.items, items)
 		setSideways(items, true, false)
 		s.items = append(s.items, items...)
 	}
@@ -25,7 +25,8 @@ func setSideways(items []*item, sideways, refused bool) {
 }
 
 // checkNames refuses two items of one name, unless they are tables of different schemas named without an alias.
-func checkNames(have, more []*item) {
+func (a *analysis) checkNames(have, more []*item) {
+	a.spend(len(have) * len(more))
 	for _, m := range more {
 		for _, h := range have {
 			if !m.named || !h.named || h.entry.name != m.entry.name {

@@ -19,7 +19,7 @@ func (a *analysis) join(s *scope, n *pg.JoinExpr) (*entry, []*item) {
 	s.items = append(slices.Clip(outside), items...)
 	right, more := a.fromItem(s, n.Rarg)
 	s.items = outside
-	checkNames(items, more)
+	a.checkNames(items, more)
 	items = append(items, more...)
 
 	e := &entry{inputs: []*entry{left, right}}
@@ -29,11 +29,11 @@ func (a *analysis) join(s *scope, n *pg.JoinExpr) (*entry, []*item) {
 		a.joinCondition(s, n.Quals, items)
 	}
 	a.alias(e, n.Alias, -1)
-	return e, joinItems(n, e, items, merged)
+	return e, a.joinItems(n, e, items, merged)
 }
 
 // joinItems says how a join is visible: its columns unqualified, its inputs by name only, or all by its alias.
-func joinItems(n *pg.JoinExpr, e *entry, items []*item, merged []column) []*item {
+func (a *analysis) joinItems(n *pg.JoinExpr, e *entry, items []*item, merged []column) []*item {
 	if n.Alias != nil {
 		items = nil
 	}
@@ -42,11 +42,11 @@ func joinItems(n *pg.JoinExpr, e *entry, items []*item, merged []column) []*item
 	}
 	if u := n.JoinUsingAlias; u != nil {
 		by := &item{entry: &entry{name: u.Aliasname, aliased: true, columns: merged}, named: true}
-		checkNames(items, []*item{by})
+		a.checkNames(items, []*item{by})
 		items = append(items, by)
 	}
 	own := &item{entry: e, named: n.Alias != nil, columns: true}
-	checkNames(items, []*item{own})
+	a.checkNames(items, []*item{own})
 	return append(items, own)
 }
 
@@ -63,6 +63,7 @@ func (a *analysis) using(n *pg.JoinExpr, left, right *entry) []string {
 	if !n.IsNatural {
 		return words(n.UsingClause)
 	}
+	a.spend(len(left.columns) * len(right.columns))
 	var names []string
 	for i := range left.columns {
 		name := left.columns[i].name
@@ -76,6 +77,7 @@ func (a *analysis) using(n *pg.JoinExpr, left, right *entry) []string {
 // mergeColumns fills a join's columns: first the merged ones, then what is left of both sides. Comparing the merged
 // columns reads both.
 func (a *analysis) mergeColumns(n *pg.JoinExpr, e, left, right *entry, names []string) []column {
+	a.spend(len(names) * (len(names) + len(left.columns) + len(right.columns)))
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			failAt(-1, "42701", "column name %q appears more than once in USING clause", name)
@@ -85,6 +87,7 @@ func (a *analysis) mergeColumns(n *pg.JoinExpr, e, left, right *entry, names []s
 		a.joinEqual(l, r)
 		e.columns = append(e.columns, a.mergedColumn(n.Jointype, name, l, r))
 	}
+	a.spend(16 * (len(left.columns) + len(right.columns)) * (1 + len(names)))
 	merged := slices.Clone(e.columns)
 	for _, side := range []*entry{left, right} {
 		for i := range side.columns {

@@ -32,7 +32,7 @@ func union(parts ...*lineage) *lineage {
 }
 
 // flatten lists the columns, each once, ordered by table and attribute number.
-func (l *lineage) flatten() []Column {
+func (a *analysis) flatten(l *lineage) []Column {
 	if l == nil {
 		return nil
 	}
@@ -41,6 +41,7 @@ func (l *lineage) flatten() []Column {
 	for work := []*lineage{l}; len(work) > 0; {
 		last := len(work) - 1
 		next := work[last]
+		a.spend(8 + len(next.columns))
 		work = work[:last]
 		found = append(found, next.columns...)
 		for _, p := range next.from {

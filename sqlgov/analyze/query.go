@@ -114,6 +114,7 @@ func (a *analysis) targets(s *scope, list []*pg.Node) []*target {
 			for _, v := range many {
 				targets = append(targets, &target{name: v.name, value: v})
 			}
+			checkWidth(len(targets), "target lists")
 			continue
 		}
 		t := &target{name: res.GetName(), node: res.GetVal(), value: a.expr(s, res.GetVal())}
@@ -122,6 +123,7 @@ func (a *analysis) targets(s *scope, list []*pg.Node) []*target {
 		}
 		targets = append(targets, t)
 	}
+	checkWidth(len(targets), "target lists")
 	return targets
 }
 
@@ -163,6 +165,7 @@ func (a *analysis) targetNamed(s *scope, n *pg.Node, targets []*target, clause s
 	if clause == "GROUP BY" && a.columnInScope(s, name, ref.Location, true) != nil {
 		return nil
 	}
+	a.spend(len(targets))
 	var found *target
 	for _, t := range targets {
 		if t.name != name {

@@ -60,6 +60,7 @@ type column struct {
 
 // relationEntry makes an entry for a table, view, sequence.
 func (a *analysis) relationEntry(rel *catalog.Relation, name string) *entry {
+	a.spend(16 * len(rel.Columns))
 	e := &entry{name: name, rel: rel, rowType: rel.RowType, system: true}
 	e.columns = make([]column, len(rel.Columns))
 	for i := range rel.Columns {
@@ -93,6 +94,7 @@ func (a *analysis) columnInScope(s *scope, name string, location int32, localOnl
 	for ; s != nil; s = s.parent {
 		var found *column
 		for _, it := range s.items {
+			a.spend(1 + len(it.entry.columns)/8)
 			if !it.columns || it.sideways && !s.lateral {
 				continue
 			}
@@ -122,6 +124,7 @@ func (a *analysis) entryInScope(s *scope, schema, name string, location int32) *
 	}
 	for ; s != nil; s = s.parent {
 		var found *item
+		a.spend(len(s.items))
 		for _, it := range s.items {
 			if !it.named || it.sideways && !s.lateral || !it.entry.answersTo(rel, name) {
 				continue
@@ -183,6 +186,7 @@ func (a *analysis) rowValue(e *entry) value {
 	if e.rel != nil {
 		v.origin, v.plain = origin{e.rel, 0}, true
 	}
+	a.spend(16 * len(e.columns))
 	parts := make([]*lineage, len(e.columns))
 	for i := range e.columns {
 		parts[i] = a.lineageOf(&e.columns[i])
@@ -209,6 +213,7 @@ func (a *analysis) expand(e *entry) []value {
 	if e.rel != nil {
 		a.touch(e.rel)
 	}
+	a.spend(16 * len(e.columns))
 	values := make([]value, 0, len(e.columns))
 	for i := range e.columns {
 		if e.columns[i].hidden {

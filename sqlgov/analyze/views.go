@@ -130,7 +130,7 @@ func (v *view) note(in *analysis, s *scope, rel *catalog.Relation, columns []col
 		v.source = origin{s.sources[0].rel, 0}
 	}
 	for i := range columns {
-		c := viewColumn{from: &lineage{columns: in.lineageOf(&columns[i]).flatten()}, base: columns[i].origin}
+		c := viewColumn{from: &lineage{columns: in.flatten(in.lineageOf(&columns[i]))}, base: columns[i].origin}
 		v.columns = append(v.columns, c)
 	}
 	perColumn := len(in.columns) == len(columns)
