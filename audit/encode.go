@@ -110,7 +110,9 @@ func appendWho(b []byte, rec *Record) []byte {
 	b = appendString(b, "client", rec.ClientAddr)
 	b = appendString(b, "application", rec.Application)
 	b = appendString(b, "session", rec.Session)
-	return appendString(b, "source", rec.Source)
+	b = appendString(b, "source", rec.Source)
+	b = appendString(b, "trace", rec.Trace)
+	return appendString(b, "sealed", rec.Sealed)
 }
 
 // encode returns the members of a judgement, each with a comma before it.

@@ -42,6 +42,10 @@ type Record struct {
 	Application string    `json:"application,omitempty"`
 	Session     string    `json:"session,omitempty"`
 	Source      string    `json:"source,omitempty"`
+	// Trace is the W3C trace context (traceparent) that the caller sent with the request.
+	Trace string `json:"trace,omitempty"`
+	// Sealed is the full text of the statement and its parameters for holders of the owner's key, as Sealer.Seal makes it.
+	Sealed string `json:"sealed,omitempty"`
 	// Judgement is nil when the request was turned down before anything was judged.
 	*Judgement
 }

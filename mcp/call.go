@@ -59,6 +59,7 @@ func (x *exchange) authenticate() (sqlgov.Caller, *sqlgov.Refusal) {
 		ClientAddr:  x.r.RemoteAddr,
 		Application: x.application(),
 		Session:     x.correlation,
+		Trace:       traceparent(x.r.Header),
 	}
 	scheme, token, _ := strings.Cut(joined(x.r.Header, "Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {

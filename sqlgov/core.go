@@ -25,6 +25,8 @@ type Recorder interface {
 	Outcome(context.Context, *audit.Outcome) error
 	// Request records a request that did not run, with its outcome.
 	Request(context.Context, *audit.Record, *audit.Outcome) error
+	// Event records what is no request: a session, an alarm.
+	Event(context.Context, *audit.Record, *audit.Event) error
 }
 
 // Core is the governance core. Its fields are set before first use and not changed afterwards; all methods are safe
@@ -44,6 +46,7 @@ type Core struct {
 
 	factsOnce sync.Once
 	facts     *lru.Cache[factsKey, *judged]
+	sealers   sealers
 }
 
 // admission is a request on its way through the steps, and afterwards the permit to run it.
@@ -55,6 +58,7 @@ type admission struct {
 	sql     string
 	params  []catalog.OID // types of $1... that the client declared, 0 for those that it left open
 	started time.Time
+	bound   bindFrame // parameters of the statement, if the ruleset keeps full texts
 	// prepared looks up a statement that the session prepared, for EXECUTE. Nil on doors without sessions.
 	prepared func(name string) (string, bool)
 	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
@@ -196,7 +200,11 @@ func (c *Core) intend(ctx context.Context, a *admission) *Refusal {
 	if a.rehearse {
 		return nil
 	}
-	if err := c.Audit.Intent(ctx, a.newRecord()); err != nil {
+	rec, err := a.newRecord()
+	if err == nil {
+		err = c.Audit.Intent(ctx, rec)
+	}
+	if err != nil {
 		return auditUnavailable(err)
 	}
 	return nil
@@ -218,7 +226,11 @@ func (c *Core) refuse(ctx context.Context, a *admission, r *Refusal) *Refusal {
 	a.refused = true
 	now := time.Now()
 	out := &audit.Outcome{ID: a.id, Time: now, Status: audit.Refused, SQLState: r.SQLState, Duration: now.Sub(a.started), Refusal: r.told()}
-	if err := c.Audit.Request(context.WithoutCancel(ctx), a.newRecord(), out); err != nil {
+	rec, err := a.newRecord()
+	if err == nil {
+		err = c.Audit.Request(context.WithoutCancel(ctx), rec, out)
+	}
+	if err != nil {
 		return c.refuse(ctx, a, auditUnavailable(err))
 	}
 	shown := *r

@@ -143,10 +143,10 @@ func (c *Core) look(ctx context.Context, a *admission, more ...func(context.Cont
 	}
 	j := &audit.Judgement{Verdict: string(policy.Allowed), Kinds: []string{"describe"}}
 	a.nameVersions(j)
-	rec := a.newRecord()
-	rec.Judgement = j
+	rec := a.caller.record(a.source)
+	rec.ID, rec.Time, rec.Judgement = a.id, a.started, j
 	now := time.Now()
-	if err := c.Audit.Request(ctx, rec, &audit.Outcome{ID: a.id, Time: now, Status: audit.OK, Duration: now.Sub(a.started)}); err != nil {
+	if err := c.Audit.Request(ctx, &rec, &audit.Outcome{ID: a.id, Time: now, Status: audit.OK, Duration: now.Sub(a.started)}); err != nil {
 		return c.refuse(ctx, a, auditUnavailable(err))
 	}
 	return nil

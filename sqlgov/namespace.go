@@ -7,6 +7,7 @@ type preparedStatement struct {
 	sql    string
 	params []catalog.OID
 	judged *judged
+	bound  bindFrame // of a portal, if full texts are kept
 }
 
 // objectKey names a prepared statement ('S') or a portal ('P'). SQL's PREPARE shares the namespace of Parse.

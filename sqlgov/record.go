@@ -65,19 +65,12 @@ func (s *nameSet) add(name string) {
 }
 
 // newRecord builds the audit record from what is known so far. The statement is shown with its literals replaced.
-func (a *admission) newRecord() *audit.Record {
-	return &audit.Record{
-		ID:          a.id,
-		Time:        a.started,
-		Identity:    a.caller.Identity,
-		KeyID:       a.caller.KeyID,
-		Door:        string(a.caller.Door),
-		ClientAddr:  a.caller.ClientAddr,
-		Application: a.caller.Application,
-		Session:     a.caller.Session,
-		Source:      a.source,
-		Judgement:   a.judgement(),
-	}
+func (a *admission) newRecord() (*audit.Record, error) {
+	rec := a.caller.record(a.source)
+	rec.ID, rec.Time, rec.Judgement = a.id, a.started, a.judgement()
+	var err error
+	rec.Sealed, err = a.seal()
+	return &rec, err
 }
 
 // judgement is the decision's own one if it tells how the request fared, so that it is encoded once for all requests.

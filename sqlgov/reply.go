@@ -325,6 +325,11 @@ func rowsChanged(tag string) int64 {
 // alarm ends the session because the server did what the core did not predict.
 func (s *Session) alarm(what string) Output {
 	s.core.Log.Error().Str("source", s.source).Str("session", s.caller.Session).Msg("second witness: " + what)
+	decision := ""
+	if o := s.front(); o != nil && o.run != nil {
+		decision = o.run.id
+	}
+	s.core.witnessAlarm(s.caller, s.source, decision, what)
 	r := &Refusal{Kind: Internal, SQLState: "XX000", Detail: what,
 		Message: "the server's answer is not what the gateway predicted, so it is withheld",
 		Hint:    "The catalog may have changed at this moment: connect again. If it happens again, tell your administrator."}

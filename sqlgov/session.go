@@ -1,6 +1,7 @@
 package sqlgov
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type Session struct {
 	skipping bool // the server skips everything up to the next Sync, which has not been sent yet
 	broken   error
 	names    namespace
+
+	tally tally
 }
 
 // maxInFlight bounds the messages of a session whose replies are not complete. The server holds back up to 8 KiB of
@@ -99,6 +102,9 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	}
 	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace()}
 	s.progress = sync.NewCond(&s.mu)
+	if r := s.open(parameter(wire.Parameters(), "server_version")); r != nil {
+		return nil, errors.Join(c.refuse(ctx, a, r), wire.Close())
+	}
 	return s, nil
 }
 
@@ -176,6 +182,7 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opQuery, refusal: r})
 	}
+	s.tally.statements.Add(1)
 	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts)}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
 	return s.send(o, frame)
@@ -207,7 +214,11 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 	if st == nil {
 		return s.Reject(ctx, false, noStatement(statement))
 	}
-	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: st}}}, frame)
+	bound := *st
+	if rs := s.core.Rules.Current(); rs != nil && rs.Document.Audit.KeepText != "" {
+		bound.bound = bytes.Clone(frame)
+	}
+	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: &bound}}}, frame)
 }
 
 // Describe takes a Describe message for a statement ('S') or a portal ('P').
@@ -239,6 +250,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opExecute, refusal: r})
 	}
+	s.tally.statements.Add(1)
 	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts)}, frame)
 }
 
@@ -331,7 +343,7 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		prepared: s.preparedText}
+		bound: st.bound, prepared: s.preparedText}
 }
 
 func oids(types []uint32) []catalog.OID {
@@ -419,6 +431,7 @@ func (s *Session) Close() error {
 	for _, o := range open {
 		s.finish(o, audit.Canceled)
 	}
+	s.recordClose()
 	return err
 }
 

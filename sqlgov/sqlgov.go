@@ -32,6 +32,7 @@ type Caller struct {
 	ClientAddr  string // remote address, host:port
 	Application string // application_name, or the MCP client's name and version
 	Session     string // one wire connection, or one MCP request
+	Trace       string // W3C traceparent that came with the request; "" if none or not well formed
 }
 
 // Credential is one active API key of an identity in the form that SCRAM-SHA-256 needs (RFC 5802).

@@ -93,7 +93,11 @@ func reducedMessage(e *UpstreamError) string {
 // failRehearsal records a statement that was judged and sent to be prepared, and that the server did not accept.
 func (a *admission) failRehearsal(sqlstate string) *Refusal {
 	out := &audit.Outcome{ID: a.id, Time: time.Now(), Status: audit.Failed, SQLState: sqlstate, Duration: time.Since(a.started)}
-	if err := a.core.Audit.Request(context.Background(), a.newRecord(), out); err != nil {
+	rec, err := a.newRecord()
+	if err == nil {
+		err = a.core.Audit.Request(context.Background(), rec, out)
+	}
+	if err != nil {
 		return auditUnavailable(err)
 	}
 	return nil

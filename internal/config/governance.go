@@ -1,10 +1,12 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -134,8 +136,22 @@ func (g *governance) shape() shape {
 			{"sources", &table{"Sources by id. For PostgreSQL clients the id is the database name.", g.source}},
 			{"source_roles", &table{"Roles by name. A role is a named set of permissions on one source.", g.role}},
 			{"identities", &table{"Identities by name. For PostgreSQL clients the name is the user name.", g.identity}},
+			{"audit", &object{
+				about: "What the audit log keeps.",
+				fields: []field{{"keep_text", text(&g.doc.Audit.KeepText, "", "Public key of the owner for whom the full text and the parameters of each statement are sealed, as \"interlock audit owner-key\" prints it. "+
+					"Without it they are not kept: records have statements with their literals replaced.", `^interlock-owner-[A-Za-z0-9_-]{43}$`, checkOwnerKey)}},
+			}},
 		},
 	}
+}
+
+func checkOwnerKey(key string) error {
+	encoded, ok := strings.CutPrefix(key, "interlock-owner-")
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if !ok || err != nil || len(raw) != 32 {
+		return fmt.Errorf("this is no owner's public key; \"interlock audit owner-key\" makes one")
+	}
+	return nil
 }
 
 func line(n *yaml.Node) int {

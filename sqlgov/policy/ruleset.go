@@ -46,6 +46,14 @@ type Document struct {
 	Sources    []SourceSpec `json:"sources"`
 	Roles      []RoleSpec   `json:"source_roles"`
 	Identities []Identity   `json:"identities"`
+	Audit      AuditSpec    `json:"audit,omitzero"`
+}
+
+// AuditSpec says what the audit log keeps beside what everybody who may read it can see.
+type AuditSpec struct {
+	// KeepText is the public key of the owner for whom the full text of each statement and its parameters are sealed.
+	// "" means that they are not kept at all.
+	KeepText string `json:"keep_text,omitempty"`
 }
 
 // SourceSpec registers an upstream.
