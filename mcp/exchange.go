@@ -117,7 +117,9 @@ func (x *exchange) readBody() *failure {
 	case err != nil:
 		return invalid("the request's body is incomplete")
 	}
-	x.supported(http.NewResponseController(x.w).SetReadDeadline(time.Time{}))
+	control := http.NewResponseController(x.w)
+	x.supported(control.SetReadDeadline(time.Time{}))
+	x.supported(control.SetWriteDeadline(time.Time{}))
 	return nil
 }
 

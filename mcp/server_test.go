@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -82,14 +84,37 @@ func TestClosingCancels(t *testing.T) {
 
 // TestSlowStatement: neither the deadline for a body nor the one for a reply ends a statement that takes longer.
 func TestSlowStatement(t *testing.T) {
-	server, core := newScripted()
-	server.BodyTimeout, server.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
-	conn := dial(t, start(t, server))
-	fmt.Fprint(conn, rawCall("2025-11-25", "block"))
-	<-core.running
-	time.Sleep(200 * time.Millisecond)
-	if server.Running("ana") != 1 {
-		t.Error("the call has ended")
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		server, core := newScripted()
+		server.BodyTimeout, server.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+		endpoint := httptest.NewUnstartedServer(server)
+		endpoint.EnableHTTP2 = protocol == "HTTP/2.0"
+		endpoint.StartTLS()
+		t.Cleanup(endpoint.Close)
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(rawCall("2025-11-25", "block"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.RequestURI, req.Host = "", ""
+		if req.URL, err = url.Parse(endpoint.URL + mcp.Path); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := endpoint.Client().Do(req.WithContext(ctx))
+			ended <- err
+		}()
+		<-core.running
+		time.Sleep(200 * time.Millisecond)
+		if server.Running("ana") != 1 {
+			t.Errorf("%s: the call has ended", protocol)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", protocol, err)
+		}
+		server.Idle() // the call has ended with its client
 	}
 }
 
