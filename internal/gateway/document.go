@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"interlock/audit"
 	"interlock/internal/config"
 	"interlock/internal/store"
 	"interlock/sqlgov/policy"
@@ -45,6 +47,9 @@ func (g *Gateway) applyAtStart(ctx context.Context) error {
 		return fmt.Errorf("the governance document cannot be applied, and there is no earlier ruleset: %w", err)
 	}
 	g.log.Error().Err(err).Int64("ruleset", last.Number).Msg("the governance document is broken; the last good ruleset stays in force")
+	if err := g.rulesetEvent(last, "last good"); err != nil {
+		return err
+	}
 	g.Rules.Set(last)
 	return nil
 }
@@ -62,7 +67,12 @@ func (g *Gateway) applyDocument(ctx context.Context) (changed bool, err error) {
 		err = g.apply(ctx, text)
 	}
 	changed = g.document.err == nil || err == nil || g.document.err.Error() != err.Error()
-	g.document.digest, g.document.err = digest, err
+	if g.document.err = err; !errors.Is(err, audit.ErrUnavailable) { // what could not be recorded is tried again
+		g.document.digest = digest
+	}
+	if changed && err != nil {
+		g.rulesetBroken(digest[:], err)
+	}
 	return changed, err
 }
 
@@ -77,6 +87,9 @@ func (g *Gateway) apply(ctx context.Context, text []byte) error {
 	}
 	how := store.Applied{By: "governance document", Texts: map[string]string{g.cfg.Governance: string(text)}}
 	if err := g.Store.SaveRuleset(ctx, rs, how); err != nil {
+		return err
+	}
+	if err := g.rulesetEvent(rs, how.By); err != nil {
 		return err
 	}
 	g.Rules.Set(rs)

@@ -46,6 +46,7 @@ type Gateway struct {
 	started  time.Time
 	upstream *upstream.Pool
 	document documentState
+	states   sourceStates
 
 	pg    *pgwire.Server
 	mcp   *mcp.Server
@@ -86,6 +87,7 @@ func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.
 	g.stop = stop
 	g.background.Go(func() { g.Catalogs.Run(background, g.Rules) })
 	g.background.Go(func() { g.watchDocument(background) })
+	g.background.Go(func() { g.watchActs(background) })
 	g.serve()
 	return g, nil
 }
@@ -94,6 +96,7 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 	if g.Store, g.Keys, err = OpenControl(ctx, g.cfg); err != nil {
 		return err
 	}
+	g.Store.Actor = "gateway"
 	if g.Audit, err = audit.Open(AuditConfig(g.cfg)); err != nil {
 		return fmt.Errorf("opening the audit log: %w", err)
 	}
@@ -102,7 +105,7 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 	}
 	g.Rules = &sqlgov.Rules{}
 	g.Catalogs = &sqlgov.Catalogs{
-		Scan:    g.upstream.ScanCatalog,
+		Scan:    g.scan,
 		Save:    g.Store.SaveCatalog,
 		Newer:   g.Store.NewerCatalog,
 		Changed: g.catalogChanged,
@@ -133,6 +136,7 @@ func OpenControl(ctx context.Context, cfg *config.Config) (*store.Store, *identi
 	if err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}
+	st.Actor = actor()
 	return st, identity.New(st, secret), nil
 }
 
@@ -160,6 +164,9 @@ func NewUpstream(cfg *config.Config) (*upstream.Pool, error) {
 
 // catalogChanged logs what a scan found.
 func (g *Gateway) catalogChanged(source string, old, new *catalog.Snapshot, err error) {
+	if err == nil {
+		g.catalogEvent(source, old, new)
+	}
 	switch {
 	case err != nil:
 		g.log.Error().Err(err).Str("source", source).Msg("scanning the catalog")
@@ -352,6 +359,10 @@ func (g *Gateway) status(context.Context) admin.Status {
 		s.Problems = append(s.Problems, "the governance document is broken; the last good ruleset is in force: "+s.Ruleset.LastError)
 	}
 	s.Ready = true
+	if g.Audit.Stats().Err != nil {
+		s.Ready = false
+		s.Problems = append(s.Problems, "the audit log cannot be written, so nothing is served")
+	}
 	for i := range rs.Document.Sources {
 		src := &rs.Document.Sources[i]
 		st := admin.SourceStatus{ID: src.ID, Enabled: !src.Disabled}

@@ -12,9 +12,15 @@ import (
 
 // InsertKey keeps a new API key.
 func (s *Store) InsertKey(ctx context.Context, k sqlgov.KeyRecord) error {
-	_, err := s.db.ExecContext(ctx, `insert into keys (id, identity, name, hint, mac, stored_key, server_key, created_at, expires_at, revoked_at)
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `insert into keys (id, identity, name, hint, mac, stored_key, server_key, created_at, expires_at, revoked_at)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, k.ID, k.Identity, k.Name, k.Hint, k.MAC, k.StoredKey, k.ServerKey,
-		toNanos(k.Created), toNanos(k.Expires), toNanos(k.Revoked))
+			toNanos(k.Created), toNanos(k.Expires), toNanos(k.Revoked))
+		if err != nil {
+			return err
+		}
+		return s.named(ctx, tx)
+	})
 	if err != nil {
 		return fmt.Errorf("keeping an API key: %w", err)
 	}
@@ -66,7 +72,13 @@ func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time) (*sqlgov
 	if id == "" {
 		return nil, errors.New("revoking an API key: no id given")
 	}
-	_, err := s.db.ExecContext(ctx, "update keys set revoked_at = ? where id = ? and revoked_at is null", toNanos(at), id)
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "update keys set revoked_at = ? where id = ? and revoked_at is null", toNanos(at), id)
+		if err != nil {
+			return err
+		}
+		return s.named(ctx, tx)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("revoking an API key: %w", err)
 	}

@@ -29,6 +29,9 @@ const FileName = "control.db"
 
 // Store is an open control store. It is safe for concurrent use.
 type Store struct {
+	// Actor is who uses this store, for the acts that changes leave. It is set before use.
+	Actor string
+
 	db *sql.DB
 
 	watching sync.Mutex
