@@ -60,12 +60,21 @@ type Field struct {
 // use it.
 type Server struct {
 	conn      *pgx.Conn
-	operators map[catalog.OID]catalog.OID   // function behind each operator
-	columns   map[catalog.OID][]int16       // live columns of each relation
-	checks    map[catalog.OID][]catalog.OID // functions behind the domains in each type
+	lexicon   *Lexicon
 	parsed    []string
 	rewritten []string
 }
+
+// Settings make a session print its analysis in notices. Nothing of it goes to the server's own log, which would grow
+// without end.
+const Settings = `set log_min_messages = panic; set debug_pretty_print = off;
+	set client_min_messages = log; set debug_print_parse = on; set debug_print_rewritten = on`
+
+// The messages that hold the trees, in their details.
+const (
+	ParsedMessage    = "parse tree:"
+	RewrittenMessage = "rewritten parse tree:"
+)
 
 // Connect opens a connection. The index must describe the database's present content.
 func Connect(ctx context.Context, dsn string, index *catalog.Index) (*Server, error) {
@@ -73,64 +82,22 @@ func Connect(ctx context.Context, dsn string, index *catalog.Index) (*Server, er
 	if err != nil {
 		return nil, fmt.Errorf("reading the DSN: %w", err)
 	}
-	s := &Server{}
+	s := &Server{lexicon: NewLexicon(index)}
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		switch n.Message {
-		case "parse tree:":
+		case ParsedMessage:
 			s.parsed = append(s.parsed, n.Detail)
-		case "rewritten parse tree:":
+		case RewrittenMessage:
 			s.rewritten = append(s.rewritten, n.Detail)
 		}
 	}
 	if s.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	s.Describe(index)
-	// Nothing of it goes to the server's own log, which would grow without end.
-	const settings = `set log_min_messages = panic; set statement_timeout = '20s'; set debug_pretty_print = off;
-		set client_min_messages = log; set debug_print_parse = on; set debug_print_rewritten = on`
-	if err := s.Run(ctx, settings); err != nil {
+	if err := s.Run(ctx, Settings+"; set statement_timeout = '20s'"); err != nil {
 		return nil, errors.Join(err, s.conn.Close(ctx))
 	}
 	return s, nil
-}
-
-// Describe tells what the database contains from now on.
-func (s *Server) Describe(index *catalog.Index) {
-	s.operators, s.columns, s.checks = map[catalog.OID]catalog.OID{}, map[catalog.OID][]int16{}, map[catalog.OID][]catalog.OID{}
-	for _, o := range index.Snapshot.Operators {
-		s.operators[o.OID] = o.Function
-	}
-	for _, r := range index.Snapshot.Relations {
-		for _, c := range r.Columns {
-			s.columns[r.OID] = append(s.columns[r.OID], c.Num)
-		}
-	}
-	for i := range index.Snapshot.Types {
-		oid := index.Snapshot.Types[i].OID
-		if f := checksIn(index, oid, nil); f != nil {
-			s.checks[oid] = distinct(f)
-		}
-	}
-}
-
-// checksIn lists the functions that check the domains of which a type is made. A row type can hold arrays of itself.
-func checksIn(index *catalog.Index, oid catalog.OID, seen []catalog.OID) []catalog.OID {
-	t := index.Type(oid)
-	if t == nil || slices.Contains(seen, oid) {
-		return nil
-	}
-	seen = append(seen, oid)
-	all := slices.Clone(t.CheckFuncs)
-	for _, inner := range []catalog.OID{t.Base, t.Element, t.RangeSub} {
-		all = append(all, checksIn(index, inner, seen)...)
-	}
-	if rel := index.Relation(t.Relation); rel != nil {
-		for i := range rel.Columns {
-			all = append(all, checksIn(index, rel.Columns[i].Type, seen)...)
-		}
-	}
-	return all
 }
 
 // Close ends the connection.
@@ -175,29 +142,10 @@ func (s *Server) listen(meanwhile func(*Needs) error) (*Needs, error) {
 		return nil, err
 	}
 	// Code that runs meanwhile is analysed first: the input function of a domain, for a literal.
-	return n, s.understand(n, last(s.parsed), last(s.rewritten))
+	return n, s.lexicon.read(n, last(s.parsed), last(s.rewritten))
 }
 
 func last(trees []string) []string { return trees[max(0, len(trees)-1):] }
-
-func (s *Server) understand(n *Needs, parsed, rewritten []string) error {
-	w := &walk{server: s}
-	if err := w.trees(parsed); err != nil {
-		return err
-	}
-	n.Functions = w.calls
-	// Rewriting opens views. What a security_invoker view reads is checked against the caller, too.
-	deep := &walk{server: s, demands: w.demands, unchecked: w.unchecked}
-	if err := deep.trees(rewritten); err != nil {
-		return err
-	}
-	n.Behind = append(append(w.implied, deep.implied...), deep.calls...)
-	n.Functions = distinct(n.Functions)
-	n.Behind = slices.DeleteFunc(distinct(n.Behind), func(f catalog.OID) bool { return slices.Contains(n.Functions, f) })
-	n.Demands = Normal(deep.demands)
-	n.Unchecked = slices.DeleteFunc(Normal(deep.unchecked), func(d Demand) bool { return Covers(n.Demands, d) })
-	return nil
-}
 
 func distinct(oids []catalog.OID) []catalog.OID {
 	slices.Sort(oids)

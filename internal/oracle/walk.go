@@ -16,7 +16,7 @@ const (
 
 // walk collects what trees say.
 type walk struct {
-	server    *Server
+	lexicon   *Lexicon
 	demands   []Demand
 	unchecked []Demand
 	calls     []catalog.OID
@@ -54,16 +54,16 @@ func (w *walk) node(n *node) {
 		w.call(n, "winfnoid")
 	case "ROWCOMPAREEXPR":
 		for _, op := range n.numbers("opnos") {
-			w.implied = append(w.implied, w.server.operators[catalog.OID(op)])
+			w.implied = append(w.implied, w.lexicon.operators[catalog.OID(op)])
 		}
 	case "SORTGROUPCLAUSE":
 		w.implied = append(w.implied, w.operator(n, "eqop"), w.operator(n, "sortop"))
 	case "TABLESAMPLECLAUSE":
 		w.implied = append(w.implied, catalog.OID(n.number("tsmhandler")))
 	case "CONST":
-		w.implied = append(w.implied, w.server.checks[catalog.OID(n.number("consttype"))]...)
+		w.implied = append(w.implied, w.lexicon.checks[catalog.OID(n.number("consttype"))]...)
 	case "COERCETODOMAIN", "COERCEVIAIO", "ARRAYCOERCEEXPR", "CONVERTROWTYPEEXPR":
-		w.implied = append(w.implied, w.server.checks[catalog.OID(n.number("resulttype"))]...)
+		w.implied = append(w.implied, w.lexicon.checks[catalog.OID(n.number("resulttype"))]...)
 	}
 	w.fields(n)
 }
@@ -94,7 +94,7 @@ func (w *walk) call(n *node, name string) {
 }
 
 func (w *walk) operator(n *node, name string) catalog.OID {
-	return w.server.operators[catalog.OID(n.number(name))]
+	return w.lexicon.operators[catalog.OID(n.number(name))]
 }
 
 // query walks a query. Those of its WITH queries that nothing reads are never planned, so never checked, unless they write.
@@ -210,7 +210,7 @@ func (w *walk) demand(action Action, rel catalog.OID, bitmap []int) {
 			continue
 		}
 		// The whole row: every live column.
-		for _, live := range w.server.columns[rel] {
+		for _, live := range w.lexicon.columns[rel] {
 			*to = append(*to, Demand{action, rel, live})
 		}
 	}

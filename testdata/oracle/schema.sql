@@ -44,7 +44,7 @@ insert into shop.customers (name, email, ssn, region, balance, home, tags, meta,
 
 create table shop.orders (
   id bigint primary key generated always as identity,
-  customer_id int references shop.customers,
+  customer_id int references shop.customers on delete cascade, -- what this reads and deletes is the owner's business
   amount numeric(10,2) not null default 1,
   status shop.status default 'new',
   placed timestamptz default '2026-01-01',

@@ -262,6 +262,7 @@ select x.n from (select name as n, ssn from customers) x;
 select x.n from (select name as n from customers where ssn is not null order by email limit 2) x where x.n <> '';
 select a from (select id as a from customers) x join (select customer_id as b from orders) y on a = b;
 select c.id from customers c where 1 = (select count(*) from orders where orders.customer_id = id and id = c.id);
+select id from customers where (id, balance) > (select id, salary from hr.salaries limit 1);
 select id from customers where id in (select id from orders where amount > balance);
 
 -- # Common table expressions
@@ -352,6 +353,16 @@ select x.n from customers c, xmltable('/a' passing (('<a>' || c.name || '</a>'):
 select xmlelement(name e, xmlattributes(id as i), name), xmlforest(ssn, email as e) from customers;
 select xmlparse(content name), xmlconcat('<a/>', '<b/>'), xmlagg(xmlelement(name x, region)) over () from customers;
 
+-- # Sampling
+select id from customers tablesample system (50);
+select id from customers tablesample bernoulli (100) repeatable (1);
+select c.name from customers as c tablesample system ((select max(salary) from hr.salaries) / 10) where c.ssn is null;
+select id from m_customers tablesample bernoulli (10);
+select id from events tablesample bernoulli (10);
+--@ path shop, ext
+--@ needless ext.system_rows PostgreSQL does not check the right to call a sampling method
+select id from customers tablesample system_rows (1);
+
 -- # Views and materialized views
 select id, national from v_customers;
 select * from v_customers where region = 'EU';
@@ -360,6 +371,7 @@ select v.name from v_all v;
 select name from v_barrier where email like 'a%';
 select id from v_invoker;
 select name from v_invoker;
+select id from v_over_invoker;
 select name, salary from v_invoker_join;
 select amount from v_invoker_join;
 select ref from v_invoker_over;
@@ -403,6 +415,7 @@ select c.id, o.amount from customers c join orders o on o.customer_id = c.id for
 select c.id, o.amount from customers c join orders o on o.customer_id = c.id for share of c, o;
 select id from v_customers for update;
 select id from v_invoker for update;
+select id from v_over_invoker for update;
 select name from v_invoker_join for update;
 select x.id from (select id, name from customers) x for update;
 select x.id from (select id from customers where ssn = '1' for update) x;
@@ -456,11 +469,39 @@ insert into v_customers (name) values ('x');
 insert into v_customers (name) values ('x') returning id;
 insert into v_check (name, region) values ('x', 'EU');
 insert into v_invoker (name) values ('x') returning name;
+insert into v_invoker (name) values ('x');
+insert into v_over_invoker (id, name) values (99, 'x');
+insert into v_over_invoker (id, name) values (99, 'x') returning name;
 insert into v_all (name, ssn) values ('x', 'y');
 insert into "Customers" ("Name", "select") values ('x', 1);
 insert into events_eu (id, region) values (5, 'EU');
 
 -- # Code behind defaults, constraints, indexes, domains and generated columns
+-- What a table runs by itself when it is written is not called by the statement as written, so it is not reported. PostgreSQL
+-- asks the caller's right to call it all the same: these are granted on top.
+--@ also shop.next_note() the default of a column that is not named
+--@ also shop.tax(numeric) a generated column and a CHECK constraint
+insert into notes (id) values (9);
+--@ also shop.tax(numeric) a generated column and a CHECK constraint
+insert into notes (body) values ('x');
+--@ also shop.next_note() DEFAULT as written
+--@ also shop.tax(numeric) a generated column and a CHECK constraint
+insert into notes (body, checked) values (default, 1);
+--@ also shop.tax(numeric) a generated column and a CHECK constraint
+insert into notes (body, price) values ('x', 5.0);
+--@ also shop.tax(numeric) a generated column and a CHECK constraint
+update notes set checked = 2 where id = 1;
+--@ also shop.tax(numeric) a CHECK constraint is checked whatever is changed
+update notes set body = 'x' where id = 1;
+--@ also shop.next_note() DEFAULT as written
+--@ also shop.tax(numeric) a CHECK constraint is checked whatever is changed
+update notes set body = default;
+--@ also shop.minus_text(text) the expression of an index
+insert into codes values ('c', 3);
+--@ also shop.minus_text(text) the expression of an index
+update codes set code = 'z' where rank = 1;
+--@ also shop.zip_ok(text) the domain of a column that is not named, which becomes NULL
+insert into places (id) values (2);
 update codes set rank = 5;
 insert into places (id, zip) values (2, '123');
 update places set zip = '5' where id = 1;
@@ -534,6 +575,10 @@ update orders set amount = amount returning orders, note;
 update v_customers set name = 'x' where national = '111';
 update v_customers set national = name returning region;
 update v_invoker set name = 'x' where id = 1;
+update v_over_invoker set name = 'x';
+update v_over_invoker set name = name where id = 1;
+update v_invoker set name = 'x';
+update v_invoker_over set ref = 'x';
 update v_check set name = 'x' where id = 1;
 update vips set secret = 'x', name = 'y' where limit_amount > 1;
 update counted set v = 'x';
@@ -549,6 +594,13 @@ delete from items returning items;
 delete from items where order_id in (select id from orders where card is null);
 delete from v_customers where id = 50;
 delete from v_invoker where name = 'x';
+delete from v_invoker;
+delete from v_over_invoker;
+delete from v_over_invoker where id = 50 returning name;
+delete from v_volatile;
+delete from v_taxed where tax > 1;
+delete from v_taxed returning tax;
+delete from v_taxed returning amount;
 delete from vips;
 delete from items where exists (select 1 from hr.salaries);
 delete from items where true returning 1;

@@ -1,0 +1,14 @@
+set search_path = other;
+begin;
+select id from a;
+update a set secret = 2 where id = 'k';
+savepoint s;
+select nothing from a;
+rollback to s;
+select secret from a;
+commit;
+begin;
+create table b (id int);
+select id from b;
+rollback;
+select id from a;
