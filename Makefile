@@ -20,7 +20,7 @@ setup:
 
 build: setup
 	@mkdir -p bin
-	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/interlock ./cmd/interlock
+	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/interlock ./cmd/interlock
 
 demo: build
 	@bin/interlock demo
