@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"interlock/audit"
 	"interlock/internal/gatewaytest"
@@ -94,26 +96,31 @@ func as(t *testing.T, g *gatewaytest.Gateway, identity, version string) caller {
 	return caller{conversation{t: t, url: strings.TrimSuffix(g.MCP, mcp.Path), version: version, key: g.Key(identity)}}
 }
 
-// sameInEveryVersion: the verdict, the rows and the audit record do not depend on the protocol version. That an
-// older version was not authorised is a defect that others had.
+// sameInEveryVersion: the verdict, the rows and the audit record depend neither on the protocol version nor on the
+// door. That an older version was not authorised is a defect that others had.
 func sameInEveryVersion(t *testing.T, g *gatewaytest.Gateway) {
 	t.Helper()
+	conn, err := pgconn.Connect(t.Context(), g.DSN("ana", "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
 	for _, sql := range []string{
 		"select id, name, region from crm.customers order by id",
+		"select id, total, id = 1 as first from crm.orders order by id limit 3",
 		"select ssn from crm.customers",
 		"select * from crm.customers",
 		"select c from crm.customers c",
-		"select 1; select ssn from crm.customers",
 		"select name from crm.customers where ssn = '078-05-1120'",
 		"select note from crm.orders",
 		"select count(*) from crm.orders",
 		"update crm.orders set total = total where id = 1 returning id, total",
 		"delete from crm.orders",
 		"select * from crm.nothing",
-		"select 1/0",
+		"select pg_read_file('/etc/passwd')",
+		"select id / 0 from crm.orders",
 		"selec 1",
-		"begin",
-		"",
+		"vacuum crm.orders",
 	} {
 		var first reply
 		for _, version := range mcp.Versions {
@@ -127,22 +134,64 @@ func sameInEveryVersion(t *testing.T, g *gatewaytest.Gateway) {
 				t.Errorf("%q in %s:\n%+v\nin %s:\n%+v", sql, version, got, mcp.Versions[0], first)
 			}
 		}
-		sameRecords(t, sql, g.Records(audit.Filter{}))
+		results, err := conn.Exec(t.Context(), sql).ReadAll()
+		sameOnTheWire(t, sql, first, results, err)
+		sameRecords(t, sql, g.Records(audit.Filter{Source: "shop"}))
 	}
 }
 
-// sameRecords compares the last records, one for each version, but for what names the single request.
+// sameOnTheWire compares what an agent got with what psql got.
+func sameOnTheWire(t *testing.T, sql string, agent reply, results []*pgconn.Result, err error) {
+	t.Helper()
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		if agent.reason.Message != refused.Message || agent.reason.SQLState != refused.Code {
+			t.Errorf("%q: the agent got %s, psql %s: %s", sql, agent.body, refused.Code, refused.Message)
+		}
+		return
+	}
+	if err != nil || len(results) != 1 {
+		t.Fatalf("%q: %d results, %v", sql, len(results), err)
+	}
+	var rows []json.RawMessage
+	if err := json.Unmarshal([]byte(agent.text), &rows); err != nil || len(rows) != len(results[0].Rows) {
+		t.Fatalf("%q: %v: the agent got %s, psql %d rows", sql, err, agent.text, len(results[0].Rows))
+	}
+	for i, row := range results[0].Rows {
+		members := map[string]any{}
+		decoder := json.NewDecoder(bytes.NewReader(rows[i]))
+		decoder.UseNumber()
+		if err := decoder.Decode(&members); err != nil {
+			t.Fatal(err)
+		}
+		for j, field := range results[0].FieldDescriptions {
+			want, got := string(row[j]), fmt.Sprint(members[field.Name])
+			if row[j] == nil {
+				want = "<nil>"
+			}
+			if printed, isBool := map[string]string{"t": "true", "f": "false"}[want]; isBool && field.DataTypeOID == 16 {
+				want = printed
+			}
+			if got != want {
+				t.Errorf("%q, row %d, %s: the agent got %s, psql %s", sql, i, field.Name, got, want)
+			}
+		}
+	}
+}
+
+// sameRecords compares the last records, one for each version and one for the wire, but for what names the single
+// request.
 func sameRecords(t *testing.T, sql string, records []audit.View) {
 	t.Helper()
-	n := len(mcp.Versions)
+	n := len(mcp.Versions) + 1
 	if len(records) < n {
 		t.Fatalf("%q left %d records", sql, len(records))
 	}
 	var first string
 	for i, r := range records[len(records)-n:] {
-		r.Seq, r.Time, r.ID, r.ClientAddr, r.Session, r.Application = 0, time.Time{}, "", "", "", ""
+		r.Seq, r.Time, r.ID, r.Door, r.ClientAddr, r.Session, r.Application = 0, time.Time{}, "", "", "", "", ""
 		outcome := *r.Outcome
-		outcome.Time, outcome.Duration = time.Time{}, 0
+		outcome.Time, outcome.Duration, outcome.Bytes = time.Time{}, 0, 0
 		r.Outcome = &outcome
 		b, err := json.Marshal(r)
 		if err != nil {
@@ -151,7 +200,7 @@ func sameRecords(t *testing.T, sql string, records []audit.View) {
 		if i == 0 {
 			first = string(b)
 		} else if string(b) != first {
-			t.Errorf("%q: the records differ:\n%s\n%s", sql, first, b)
+			t.Errorf("%q: record %d differs:\n%s\n%s", sql, i, first, b)
 		}
 	}
 }

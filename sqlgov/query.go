@@ -115,7 +115,10 @@ func (c *Core) run(ctx context.Context, a *admission, maxRows int) (*Result, end
 	e := ending{status: audit.OK, rows: sum.Rows, bytes: col.bytes}
 	if err != nil {
 		r := c.failure(ctx, a, err)
-		e.status, e.sqlstate, e.refusal = statusOf(err, r), r.SQLState, r
+		e.status, e.sqlstate = statusOf(err, r), r.SQLState
+		if r.Kind != UpstreamFailed && r.Kind != Canceled { // those are told by their SQLSTATE, as in a session
+			e.refusal = r
+		}
 		return nil, e, r
 	}
 	col.res.Tag = sum.Tag
