@@ -159,7 +159,7 @@ func (j *judge) disagreements(st *analyze.Statement, needs *oracle.Needs, q *que
 			all = append(all, disagreement{true, oracle.FunctionText(j.index, f)})
 		}
 	}
-	return append(all, j.outputs(st, needs)...)
+	return append(append(all, j.outputs(st, needs)...), j.sources(st, needs)...)
 }
 
 // outputs compares the result columns with RowDescription.
@@ -179,6 +179,20 @@ func (j *judge) outputs(st *analyze.Statement, needs *oracle.Needs) []disagreeme
 		}
 		if o.Type != 0 && j.base(o.Type) != f.Type {
 			all = append(all, disagreement{true, fmt.Sprintf("output %d is of type %d; we say %d", i+1, f.Type, o.Type)})
+		}
+	}
+	return all
+}
+
+// sources compares where the values of the result columns come from. We may name more: what shapes a value.
+func (j *judge) sources(st *analyze.Statement, needs *oracle.Needs) []disagreement {
+	var all []disagreement
+	for i := range min(len(st.Output), len(needs.Sources)) {
+		for _, s := range needs.Sources[i] {
+			if !slices.ContainsFunc(st.Output[i].Columns, func(c analyze.Column) bool { return c.Relation == s.Relation && c.Num == s.Num }) {
+				name := oracle.Text(j.index, oracle.Demand{Relation: s.Relation, Num: s.Num})
+				all = append(all, disagreement{true, fmt.Sprintf("output %d comes from%s", i+1, name)})
+			}
 		}
 	}
 	return all

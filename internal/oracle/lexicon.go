@@ -65,13 +65,19 @@ func (l *Lexicon) Read(parsed, rewritten string) (*Needs, error) {
 
 func (l *Lexicon) read(n *Needs, parsed, rewritten []string) error {
 	w := &walk{lexicon: l}
-	if err := w.trees(parsed); err != nil {
+	if _, err := w.trees(parsed); err != nil {
 		return err
 	}
 	// Rewriting opens views. What a security_invoker view reads is checked against the caller, too.
 	deep := &walk{lexicon: l, demands: w.demands, unchecked: w.unchecked}
-	if err := deep.trees(rewritten); err != nil {
+	queries, err := deep.trees(rewritten)
+	if err != nil {
 		return err
+	}
+	for _, q := range queries {
+		if q.word("canSetTag") == "true" {
+			n.Sources = l.derive(q)
+		}
 	}
 	n.Functions = distinct(w.calls)
 	n.Behind = append(append(w.implied, deep.implied...), deep.calls...)

@@ -46,6 +46,8 @@ type Needs struct {
 	Behind []catalog.OID
 	// Fields are the result columns; nil for a statement without.
 	Fields []Field
+	// Sources are the columns of tables, through views, from which the values of each result column come.
+	Sources [][]Source
 }
 
 // Field is a result column as RowDescription names it.

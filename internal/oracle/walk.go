@@ -24,17 +24,20 @@ type walk struct {
 	unread    bool // inside a WITH query that nothing reads
 }
 
-func (w *walk) trees(texts []string) error {
+// trees walks printed trees, and returns them.
+func (w *walk) trees(texts []string) ([]*node, error) {
+	var all []*node
 	for _, text := range texts {
 		nodes, err := parseTree(text)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		all = append(all, nodes...)
 		for _, n := range nodes {
 			w.node(n)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func (w *walk) node(n *node) {
@@ -113,19 +116,7 @@ func (w *walk) query(n *node) {
 	}
 }
 
-func queriesOf(n *node) []*node {
-	var all []*node
-	for _, v := range n.get("cteList") {
-		if l, ok := v.(list); ok {
-			for _, x := range l {
-				if c, ok := x.(*node); ok {
-					all = append(all, c)
-				}
-			}
-		}
-	}
-	return all
-}
+func queriesOf(n *node) []*node { return nodes(n, "cteList") }
 
 // unreadQueries finds the WITH queries that only select and that nothing reads, or only such queries do.
 func unreadQueries(n *node) map[*node]bool {
