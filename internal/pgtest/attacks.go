@@ -45,7 +45,8 @@ func layOutAttacks(s *Server) error {
 	if err := execute(s.DSN("postgres"), roles); err != nil {
 		return err
 	}
-	if _, err := s.create("gov_remote", []string{"create schema app; create table app.customers (id int, ssn text)"}); err != nil {
+	if _, err := s.create("gov_remote", []string{`
+		create schema app; create table app.customers (id int, ssn text); insert into app.customers values (1, '078-05-1120')`}); err != nil {
 		return err
 	}
 	// psql's own commands are for people who run the file by hand; its port is that of one machine.

@@ -87,11 +87,18 @@ func startServer() (*Server, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	bin, err := cluster.FindBin()
+	if err != nil {
+		return nil, err
+	}
 	c, err := cluster.Start(ctx, cluster.Config{
+		BinDir:   bin,
 		Template: filepath.Join(os.TempDir(), fmt.Sprintf("interlock-pgtest-%d", os.Getuid())),
 		Settings: map[string]string{
 			"ssl": "on", "ssl_cert_file": "server.crt", "ssl_key_file": "server.key",
-			"password_encryption": "scram-sha-256",
+			"password_encryption":       "scram-sha-256",
+			"max_prepared_transactions": "10",
+			"shared_preload_libraries":  preloaded(bin),
 		},
 		HBA:   []string{"host all +" + ScramGroup + " 127.0.0.1/32 scram-sha-256"},
 		Files: map[string][]byte{"server.crt": cert, "server.key": key},
@@ -102,6 +109,15 @@ func startServer() (*Server, error) {
 	running = c
 	s := &Server{cluster: c, ca: ca, shared: map[string]*sharedDatabase{}}
 	return s, execute(s.DSN("postgres"), "create role "+ScramGroup+" nologin")
+}
+
+// preloaded names the libraries that some tests attack through, where they are installed.
+func preloaded(bin string) string {
+	const library = "pg_stat_statements"
+	if _, err := os.Stat(filepath.Join(filepath.Dir(bin), "lib", library+".so")); err != nil {
+		return ""
+	}
+	return library
 }
 
 // Host is 127.0.0.1.
