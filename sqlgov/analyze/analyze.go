@@ -17,15 +17,48 @@ func Analyze(text string, env Env) (*Facts, error) {
 	if len(stmts) == 0 {
 		facts.Statements = []Statement{{Kind: Empty}}
 	}
+	env.here = map[string]string{}
 	for _, raw := range stmts {
 		st, bound, err := analyseOne(text, raw, &env)
 		if err != nil {
 			return nil, err
 		}
+		remember(env.here, st)
 		facts.Statements = append(facts.Statements, *st)
 		facts.SessionBound = facts.SessionBound || bound
 	}
 	return facts, nil
+}
+
+// Marks among what a text itself has prepared.
+const (
+	gone    = "" // deallocated
+	allGone = "" // as a name: everything from before is deallocated
+)
+
+// preparedText is the text behind a prepared statement: of those that this text itself has prepared, else of the session's,
+// in which case the facts hold for this session only.
+func (a *analysis) preparedText(name string) (string, bool) {
+	if text, ok := a.env.here[name]; ok {
+		return text, text != gone
+	}
+	a.sessionBound = true
+	if _, ok := a.env.here[allGone]; ok || a.env.Prepared == nil {
+		return "", false
+	}
+	return a.env.Prepared(name)
+}
+
+func remember(here map[string]string, st *Statement) {
+	switch {
+	case st.Kind == Prepare:
+		here[st.Name] = st.Prepared
+	case st.Kind == Deallocate && st.Name != "":
+		here[st.Name] = gone
+	case st.Kind == Deallocate, st.Kind == Discard && st.Name == "all":
+		clear(here)
+		here[allGone] = gone
+	}
 }
 
 // read passes a text through the gate and the parser.

@@ -80,7 +80,7 @@ func (a *analysis) insert(s *scope, n *pg.InsertStmt) []column {
 	}
 	targets := a.targets(s, n.ReturningList)
 	a.changed(rel, Inserting)
-	return outputColumns(targets)
+	return a.outputColumns(targets)
 }
 
 // slot is a column, or a part of one, that a statement assigns.
@@ -284,7 +284,7 @@ func (a *analysis) update(s *scope, n *pg.UpdateStmt) []column {
 	a.where(s, n.WhereClause)
 	targets := a.targets(s, n.ReturningList)
 	a.changed(rel, Updating)
-	return outputColumns(targets)
+	return a.outputColumns(targets)
 }
 
 // delete analyses DELETE and returns the columns of RETURNING.
@@ -296,7 +296,7 @@ func (a *analysis) delete(s *scope, n *pg.DeleteStmt) []column {
 	a.where(s, n.WhereClause)
 	targets := a.targets(s, n.ReturningList)
 	a.changed(rel, Deleting)
-	return outputColumns(targets)
+	return a.outputColumns(targets)
 }
 
 // targetAndFrom brings the target and the tables of FROM or USING into view. Subqueries there must not see the target.

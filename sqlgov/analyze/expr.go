@@ -45,13 +45,13 @@ func (a *analysis) expr(s *scope, n *pg.Node) value {
 func (a *analysis) rareExpr(s *scope, n *pg.Node) value {
 	switch x := n.GetNode().(type) {
 	case *pg.Node_CoalesceExpr:
-		return a.commonExpr(s, "COALESCE", x.CoalesceExpr.Args, x.CoalesceExpr.Location)
+		return a.commonExpr(s, "COALESCE", x.CoalesceExpr.Args)
 	case *pg.Node_MinMaxExpr:
 		context := "GREATEST"
 		if x.MinMaxExpr.Op == pg.MinMaxOp_IS_LEAST {
 			context = "LEAST"
 		}
-		return a.commonExpr(s, context, x.MinMaxExpr.Args, x.MinMaxExpr.Location)
+		return a.commonExpr(s, context, x.MinMaxExpr.Args)
 	case *pg.Node_NullTest:
 		return derived(typing.Bool, a.expr(s, x.NullTest.Arg).from)
 	case *pg.Node_BooleanTest:
@@ -166,6 +166,9 @@ func (a *analysis) arrayExpr(s *scope, n *pg.A_ArrayExpr, target catalog.OID) va
 	}
 	if target == 0 {
 		array, element, err := a.types.ArrayConstructor(distinctTypes(values))
+		if len(values) > 0 {
+			must(err, -1)
+		}
 		must(err, n.Location)
 		for i := range values {
 			a.coerce(values[i], element, typing.Implicit, n.Location)
@@ -183,9 +186,9 @@ func (a *analysis) arrayExpr(s *scope, n *pg.A_ArrayExpr, target catalog.OID) va
 }
 
 // commonExpr is COALESCE, GREATEST and LEAST.
-func (a *analysis) commonExpr(s *scope, context string, args []*pg.Node, location int32) value {
+func (a *analysis) commonExpr(s *scope, context string, args []*pg.Node) value {
 	values := a.exprs(s, args)
-	t, _ := a.common(context, values, location)
+	t, _ := a.common(context, values, -1)
 	return derived(t, lineages(values)...)
 }
 
@@ -210,7 +213,7 @@ func (a *analysis) caseExpr(s *scope, n *pg.CaseExpr) value {
 	if n.Defresult != nil {
 		results[0] = a.expr(s, n.Defresult)
 	}
-	t, _ := a.common("CASE", results, n.Location)
+	t, _ := a.common("CASE", results, -1)
 	return derived(t, append(from, lineages(results)...)...)
 }
 

@@ -130,6 +130,8 @@ type Env struct {
 	// Prepared returns what EXECUTE of a name runs: Statement.Prepared of a PREPARE, or the text of a statement that the
 	// session prepared by the protocol. Nil means none.
 	Prepared func(name string) (sql string, ok bool)
+
+	here map[string]string // what the text itself has prepared so far
 }
 
 // Error is why a text was refused. SQLState is the code that PostgreSQL uses for the same problem, or 0A000 for

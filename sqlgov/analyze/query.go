@@ -73,7 +73,7 @@ func (a *analysis) plainSelect(s *scope, n *pg.SelectStmt) *query {
 	a.limit(s, n)
 	a.defineWindows(s, n.WindowClause)
 	a.locking(s, n.LockingClause)
-	return &query{columns: outputColumns(targets), scope: s}
+	return &query{columns: a.outputColumns(targets), scope: s}
 }
 
 // target is a column of the select list.
@@ -83,20 +83,33 @@ type target struct {
 	value
 }
 
-func outputColumns(targets []*target) []column {
+func (a *analysis) outputColumns(targets []*target) []column {
 	columns := make([]column, len(targets))
 	for i, t := range targets {
-		columns[i] = t.column()
+		columns[i] = a.column(t)
 	}
 	return columns
 }
 
-func (t *target) column() column {
-	c := column{name: t.name, typ: t.typ, from: t.from, fields: t.fields, param: t.param}
+func (a *analysis) column(t *target) column {
+	c := column{name: t.name, typ: t.typ, from: t.from, fields: a.detached(t.fields), param: t.param}
 	if t.plain {
 		c.origin = t.origin
 	}
 	return c
+}
+
+// detached are the fields of a row that leaves its query: what they derive from is kept, but reading them costs nothing more.
+func (a *analysis) detached(fields []column) []column {
+	if len(fields) == 0 {
+		return nil
+	}
+	a.spend(16 * len(fields))
+	free := make([]column, len(fields))
+	for i := range fields {
+		free[i] = column{name: fields[i].name, typ: fields[i].typ, from: a.lineageOf(&fields[i]), fields: fields[i].fields}
+	}
+	return free
 }
 
 // targets analyses a select list or RETURNING.

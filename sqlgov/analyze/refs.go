@@ -153,7 +153,7 @@ func (a *analysis) shape(v value) ([]column, bool) {
 	switch {
 	case v.row != nil:
 		return v.row.columns, true
-	case v.typ == typing.Record:
+	case len(v.fields) > 0 || v.typ == typing.Record:
 		return v.fields, len(v.fields) > 0
 	}
 	rel := a.types.Composite(v.typ)

@@ -1,8 +1,6 @@
 package analyze
 
 import (
-	"interlock/sqlgov/typing"
-
 	pg "github.com/pganalyze/pg_query_go/v5"
 )
 
@@ -65,7 +63,7 @@ func (a *analysis) combine(s *scope, n *pg.SelectStmt, top bool) []column {
 func (a *analysis) combineColumn(name string, l, r *column) column {
 	t, sides := a.common(name, []value{l.operand(), r.operand()}, -1)
 	c := column{name: l.name, typ: t, from: union(sides[0].from, sides[1].from)}
-	if t == typing.Record && len(l.fields) == len(r.fields) {
+	if len(l.fields) == len(r.fields) && l.typ == t && r.typ == t {
 		c.fields = mergeFields(l.fields, r.fields)
 	}
 	return c

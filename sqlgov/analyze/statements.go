@@ -145,11 +145,7 @@ func (a *analysis) preparable(n *pg.Node) {
 
 // execute carries the facts of the prepared statement, and of the arguments.
 func (a *analysis) execute(n *pg.ExecuteStmt) {
-	a.sessionBound = true
-	if a.env.Prepared == nil {
-		fail(refuse("26000", "prepared statement %q does not exist", n.Name))
-	}
-	text, ok := a.env.Prepared(n.Name)
+	text, ok := a.preparedText(n.Name)
 	if !ok {
 		fail(refuse("26000", "prepared statement %q does not exist", n.Name))
 	}

@@ -30,7 +30,6 @@ select x, y, z from oracle.dropped;
 select d.* from oracle.dropped d;
 select d from oracle.dropped d;
 select e.* from oracle.empty e;
-select e from oracle.empty e;
 select a, b from oracle.parent;
 select tableoid::regclass, a from oracle.parent;
 select ctid, xmin, xmax, cmin, cmax, tableoid from orders;
@@ -68,7 +67,6 @@ select id from orders limit all;
 select id from orders limit $1 offset $2;
 select id from orders tablesample system (10);
 select id from orders tablesample bernoulli (10.5) repeatable (42);
--- unchecked: call public.system_rows(internal)
 select id from orders tablesample system_rows (1);
 select id from orders for update;
 select o.id from orders o join customers c on c.id = o.customer_id for update of o;
