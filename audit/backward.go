@@ -4,23 +4,19 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
+	"io"
 )
 
 // eachLineBackward calls yield with the whole lines of a file, last line first, without their line feeds, and the
 // offset at which each ends (behind its line feed), until yield returns false. It begins before offset end, or at the
 // end of the file if that is negative. Text behind the last line feed is left out. A line is valid until yield returns.
-func eachLineBackward(ctx context.Context, path string, end int64, yield func(text []byte, end int64) bool) error {
-	f, err := os.Open(path)
+func eachLineBackward(ctx context.Context, dir, name string, end int64, yield func(text []byte, end int64) bool) error {
+	f, err := openSegment(dir, name)
 	if err != nil {
-		return fmt.Errorf("opening an audit segment: %w", err)
+		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("opening an audit segment: %w", err)
-	}
-	b := backwardReader{file: f, start: info.Size()}
+	b := backwardReader{file: f, start: f.size}
 	if end >= 0 && end < b.start {
 		b.start = end
 	}
@@ -28,7 +24,7 @@ func eachLineBackward(ctx context.Context, path string, end int64, yield func(te
 	for {
 		text, at, err := b.next()
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", path, err)
+			return fmt.Errorf("reading %s: %w", name, err)
 		}
 		if text == nil {
 			return ctx.Err()
@@ -45,7 +41,7 @@ func eachLineBackward(ctx context.Context, path string, end int64, yield func(te
 
 // backwardReader splits a file into lines from its end.
 type backwardReader struct {
-	file  *os.File
+	file  io.ReaderAt
 	start int64  // offset of buf
 	buf   []byte // what was read and not yet returned
 	reads int

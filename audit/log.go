@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +17,9 @@ type SyncMode string
 
 // The sync modes; see "What is lost when" in the package documentation.
 const (
-	SyncGroup  SyncMode = "group"
-	SyncAlways SyncMode = "always"
+	SyncGroup   SyncMode = "group"
+	SyncAlways  SyncMode = "always"
+	SyncRelaxed SyncMode = "relaxed"
 )
 
 // Config says where a log is and how it is written. Only Dir is required.
@@ -30,6 +32,19 @@ type Config struct {
 	SyncInterval time.Duration    // longest time from an append to its fsync; default 20 ms
 	Timeout      time.Duration    // longest time that an append waits; default 5 s
 	Now          func() time.Time // clock of the log's own events; default time.Now
+	// RelaxedWindow is how long an entry may wait for the file with SyncRelaxed, and so the most that a killed process
+	// loses; default 2 s.
+	RelaxedWindow time.Duration
+	// ReserveBytes is space on the disk that is kept for outcomes; default 1 MiB.
+	ReserveBytes int64
+	Compress     bool // closed segments
+
+	// SigningKey signs checkpoints, at least every CheckpointInterval (default one minute) while entries are written, and
+	// whenever a segment is closed. Without it there are none.
+	SigningKey         ed25519.PrivateKey
+	CheckpointInterval time.Duration
+	// OnCheckpoint is told of every checkpoint, one at a time. It may be nil.
+	OnCheckpoint func(Checkpoint)
 
 	fsync func(*os.File) error // for tests
 }
@@ -48,12 +63,15 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Sync == "" {
 		c.Sync = SyncGroup
 	}
-	if c.Sync != SyncGroup && c.Sync != SyncAlways {
+	if c.Sync != SyncGroup && c.Sync != SyncAlways && c.Sync != SyncRelaxed {
 		return c, fmt.Errorf("audit: unknown sync mode %q", c.Sync)
 	}
 	c.SegmentBytes = defaulted(c.SegmentBytes, 64<<20)
 	c.SyncInterval = defaulted(c.SyncInterval, 20*time.Millisecond)
 	c.Timeout = defaulted(c.Timeout, 5*time.Second)
+	c.RelaxedWindow = defaulted(c.RelaxedWindow, 2*time.Second)
+	c.ReserveBytes = defaulted(c.ReserveBytes, 1<<20)
+	c.CheckpointInterval = defaulted(c.CheckpointInterval, time.Minute)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -78,8 +96,11 @@ var (
 	ErrClosed = fmt.Errorf("%w: it is closed", ErrUnavailable)
 )
 
-// maxQueue bounds the entries that wait for the disk.
-const maxQueue = 8192
+// The bounds of what waits for the disk.
+const (
+	maxQueue      = 8192
+	maxQueueBytes = 64 << 20
+)
 
 // Log is an audit log that is open for writing. It is safe for concurrent use.
 type Log struct {
@@ -88,18 +109,25 @@ type Log struct {
 	writer *writer
 	syncer *syncer
 	wake   chan struct{} // has a token when the queue is not empty
+	keeper *keeper
 	done   chan struct{} // closed when the writing goroutine has ended
 
-	mu     sync.Mutex // protects the following
-	queue  []*pending
-	spare  []*pending
-	closed bool
+	mu      sync.Mutex // protects the following
+	queue   []*pending
+	spare   []*pending
+	bytes   int       // of the bodies in queue and under way
+	since   time.Time // when the first of those under way came; zero if there are none
+	closing bool
+	closed  bool
 }
 
 // pending is an entry on its way to the file.
 type pending struct {
 	body    []byte
-	durable bool // wait for the fsync
+	durable bool      // wait for the fsync
+	outcome bool      // may use the reserve
+	async   bool      // nobody waits: it is written in its turn, as soon as the disk takes it
+	at      time.Time // when it came, if async
 	taken   atomic.Bool
 	result  chan error // has room for one
 	timer   *time.Timer
@@ -131,12 +159,14 @@ func Open(cfg Config) (*Log, error) {
 	}
 	l := &Log{cfg: cfg, lock: lock, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	l.syncer = newSyncer(&l.cfg, h)
-	l.writer = &writer{cfg: &l.cfg, head: h, syncer: l.syncer}
+	l.keeper = newKeeper(l)
+	l.writer = &writer{cfg: &l.cfg, head: h, syncer: l.syncer, reserve: newReserve(&l.cfg), rotated: l.keeper.wake}
 	if err := l.writer.open(old); err != nil {
 		return nil, errors.Join(err, h.file.Close(), lock.Close())
 	}
 	go l.syncer.run()
 	go l.run()
+	go l.keeper.run()
 	return l, nil
 }
 
@@ -154,6 +184,7 @@ func (l *Log) Intent(ctx context.Context, rec *Record) error {
 func (l *Log) Outcome(_ context.Context, out *Outcome) error {
 	p := newPending()
 	var err error
+	p.outcome = true
 	p.body, err = encodeOutcome(p.body, out)
 	return l.append(context.Background(), p, err)
 }
@@ -198,20 +229,28 @@ func (l *Log) Stats() Stats {
 // Close writes what is waiting, syncs, and gives the log up to another writer.
 func (l *Log) Close() error {
 	l.mu.Lock()
-	if l.closed {
+	if l.closed || l.closing {
 		l.mu.Unlock()
 		return nil
 	}
+	l.closing = true
+	l.mu.Unlock()
+	l.keeper.close()
+	l.mu.Lock()
 	l.closed = true
 	close(l.wake)
 	l.mu.Unlock()
 	<-l.done
-	return errors.Join(l.syncer.close(), l.lock.Close())
+	var err error
+	if n := len(l.queue); n > 0 {
+		err = fmt.Errorf("%w: %d entries are lost", ErrUnavailable, n)
+	}
+	return errors.Join(err, l.syncer.close(), l.lock.Close())
 }
 
 func newPending() *pending {
 	p := pendings.Get().(*pending)
-	p.body, p.durable = p.body[:0], false
+	p.body, p.durable, p.outcome, p.async = p.body[:0], false, false, false
 	p.taken.Store(false)
 	return p
 }
@@ -226,6 +265,10 @@ func (l *Log) append(ctx context.Context, p *pending, err error) error {
 	}
 	if l.cfg.Sync == SyncAlways {
 		p.durable = true
+	}
+	if l.cfg.Sync == SyncRelaxed {
+		p.async, p.durable, p.at = true, false, time.Now()
+		return l.enqueue(p)
 	}
 	if err := l.enqueue(p); err != nil {
 		return err
@@ -251,10 +294,14 @@ func (l *Log) enqueue(p *pending) error {
 	if l.closed {
 		return ErrClosed
 	}
-	if len(l.queue) >= maxQueue {
-		return fmt.Errorf("%w: %d entries are waiting", ErrUnavailable, maxQueue)
+	if len(l.queue) >= maxQueue || l.bytes > maxQueueBytes {
+		return fmt.Errorf("%w: %d entries are waiting", ErrUnavailable, len(l.queue))
+	}
+	if p.async && l.late(p.at) {
+		return fmt.Errorf("%w: entries have been waiting for %v", ErrUnavailable, l.cfg.RelaxedWindow)
 	}
 	l.queue = append(l.queue, p)
+	l.bytes += len(p.body)
 	if len(l.queue) == 1 {
 		select {
 		case l.wake <- struct{}{}:
@@ -262,6 +309,15 @@ func (l *Log) enqueue(p *pending) error {
 		}
 	}
 	return nil
+}
+
+// late reports if an entry that nobody waits for has waited for longer than the window. l.mu is held.
+func (l *Log) late(now time.Time) bool {
+	since := l.since
+	if since.IsZero() && len(l.queue) > 0 {
+		since = l.queue[0].at
+	}
+	return !since.IsZero() && now.Sub(since) > l.cfg.RelaxedWindow
 }
 
 // run is the writing goroutine.
@@ -278,17 +334,55 @@ func (l *Log) drain() {
 		l.mu.Lock()
 		batch := l.queue
 		l.queue, l.spare = l.spare[:0], nil
+		for _, p := range batch {
+			l.bytes -= len(p.body)
+		}
+		if len(batch) > 0 && batch[0].async {
+			l.since = batch[0].at
+		}
 		l.mu.Unlock()
 		for rest := batch; len(rest) > 0; {
 			rest = l.writer.commit(rest)
+			if len(l.writer.kept) > 0 { // the order stays
+				l.writer.kept = append(l.writer.kept, rest...)
+				rest = nil
+			}
 		}
 		clear(batch)
 		l.mu.Lock()
-		l.spare = batch
+		l.spare, l.since = batch, time.Time{}
+		kept := l.keep()
 		again := len(l.queue) > 0
 		l.mu.Unlock()
-		if !again {
+		if !again || kept {
 			return
 		}
 	}
 }
+
+// keep puts entries that nobody waits for, and that the disk did not take, before those that came since, to be tried
+// again soon. l.mu is held.
+func (l *Log) keep() bool {
+	kept := l.writer.kept
+	if len(kept) == 0 {
+		return false
+	}
+	l.writer.kept = nil
+	for _, p := range kept {
+		l.bytes += len(p.body)
+	}
+	l.queue = append(kept, l.queue...)
+	time.AfterFunc(retryInterval, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.closed {
+			select {
+			case l.wake <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return true
+}
+
+const retryInterval = 50 * time.Millisecond

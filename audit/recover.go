@@ -48,6 +48,9 @@ func (w *writer) open(old *position) error {
 		w.addEvent(name, attributes)
 		attributes = map[string]string{}
 	}
+	if w.cfg.SigningKey != nil {
+		attributes["checkpoint_interval"] = w.cfg.CheckpointInterval.String()
+	}
 	attributes["pid"] = strconv.Itoa(os.Getpid())
 	w.addEvent(opened, attributes)
 	if err := w.write(); err != nil {
@@ -68,6 +71,9 @@ func (w *writer) prepare(event string, t tail, attributes map[string]string) err
 	case event == opened:
 		return w.reopen(t, attributes)
 	case event == tailLost:
+		if t.end == t.size {
+			return nil
+		}
 		err := os.Truncate(filepath.Join(w.cfg.Dir, t.seg.name), t.end)
 		if err != nil {
 			return fmt.Errorf("cutting off a torn audit entry: %w", err)
@@ -149,17 +155,13 @@ func (w *writer) findTail(old *position) (tail, error) {
 // readTail reads one segment up to its last valid entry.
 func (w *writer) readTail(seg segmentFile, old *position) (tail, error) {
 	t := tail{seg: seg, hash: genesis}
-	f, err := os.Open(filepath.Join(w.cfg.Dir, seg.name))
+	f, err := openSegment(w.cfg.Dir, seg.name)
 	if err != nil {
-		return t, fmt.Errorf("opening an audit segment: %w", err)
+		return t, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return t, fmt.Errorf("opening an audit segment: %w", err)
-	}
-	t.size = info.Size()
-	for r := newLineReader(f); ; {
+	t.size = f.size
+	for r := newLineReader(f.reader(0)); ; {
 		text, err := r.next()
 		if errors.Is(err, io.EOF) {
 			return t, nil

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 )
 
 // ErrNotFound means that the log has no entry with a decision id.
@@ -100,7 +98,7 @@ func merge(intent, outcome []byte, restarted bool) (View, error) {
 // backward reads from the newest entry: an outcome comes before its intent, which completes it.
 func (s *search) backward(ctx context.Context, dir string, segs []segmentFile) error {
 	for i := len(segs) - 1; i >= 0 && !s.stop; i-- {
-		err := eachLineBackward(ctx, filepath.Join(dir, segs[i].name), -1, func(text []byte, _ int64) bool {
+		err := eachLineBackward(ctx, dir, segs[i].name, -1, func(text []byte, _ int64) bool {
 			if l, err := parseLine(text); err == nil {
 				s.older(&l)
 			}
@@ -139,8 +137,10 @@ func (s *search) older(l *line) {
 	s.stop = s.stop || s.filter.past(l)
 }
 
-func isOpened(l *line) bool {
-	return bytes.Contains(l.text, []byte(`,"event":{"name":"`+opened+`"`))
+func isOpened(l *line) bool { return isEvent(l, opened) }
+
+func isEvent(l *line, name string) bool {
+	return bytes.Contains(l.text, []byte(`,"event":{"name":"`+name+`"`))
 }
 
 func (s *search) event(l *line) {
@@ -162,7 +162,7 @@ func (s *search) single(l *line) {
 // forward reads from the oldest entry: a request is yielded when its outcome is met, those without one at the end.
 func (s *search) forward(ctx context.Context, dir string, segs []segmentFile) error {
 	for _, seg := range segs {
-		err := s.forwardSegment(ctx, filepath.Join(dir, seg.name))
+		err := s.forwardSegment(ctx, dir, seg.name)
 		if err != nil || s.stop {
 			return err
 		}
@@ -177,20 +177,20 @@ func (s *search) forward(ctx context.Context, dir string, segs []segmentFile) er
 	return nil
 }
 
-func (s *search) forwardSegment(ctx context.Context, path string) error {
-	f, err := os.Open(path)
+func (s *search) forwardSegment(ctx context.Context, dir, name string) error {
+	f, err := openSegment(dir, name)
 	if err != nil {
-		return fmt.Errorf("opening an audit segment: %w", err)
+		return err
 	}
 	defer f.Close()
-	r := newLineReader(f)
+	r := newLineReader(f.reader(0))
 	for n := 0; !s.stop; n++ {
 		text, err := r.next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", path, err)
+			return fmt.Errorf("reading %s: %w", name, err)
 		}
 		if l, err := parseLine(text[:len(text)-1]); err == nil {
 			s.newer(&l)

@@ -202,7 +202,7 @@ func TestBackward(t *testing.T) {
 		}
 		must(t, os.WriteFile(path, []byte(text.String()+"torn"), 0o600))
 		var got []string
-		must(t, eachLineBackward(ctx, path, -1, func(text []byte, end int64) bool {
+		must(t, eachLineBackward(ctx, filepath.Dir(path), filepath.Base(path), -1, func(text []byte, end int64) bool {
 			got = append(got, fmt.Sprint(len(text), end))
 			return true
 		}))

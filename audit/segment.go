@@ -21,6 +21,8 @@ const (
 type segmentFile struct {
 	name  string
 	first uint64 // sequence number of its first entry, by its name
+	// compressed is set when only the compressed form is there. name is without its suffix in any case.
+	compressed bool
 }
 
 func segmentName(first uint64) string {
@@ -34,12 +36,14 @@ func segments(dir string) ([]segmentFile, error) {
 		return nil, fmt.Errorf("listing audit segments: %w", err)
 	}
 	var all []segmentFile
-	for _, f := range files {
-		digits, ok := strings.CutPrefix(f.Name(), segmentPrefix)
+	for _, f := range files { // in the order of names, so that a plain form comes before a compressed one
+		name, compressed := strings.CutSuffix(f.Name(), gzipSuffix)
+		digits, ok := strings.CutPrefix(name, segmentPrefix)
 		digits, ok2 := strings.CutSuffix(digits, segmentSuffix)
 		first, err := strconv.ParseUint(digits, 10, 63)
-		if ok && ok2 && err == nil && f.Name() == segmentName(first) {
-			all = append(all, segmentFile{f.Name(), first})
+		again := len(all) > 0 && all[len(all)-1].name == name
+		if ok && ok2 && err == nil && name == segmentName(first) && !again {
+			all = append(all, segmentFile{name, first, compressed})
 		}
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].first < all[j].first })

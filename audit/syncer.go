@@ -25,8 +25,10 @@ type syncer struct {
 	segs     []*segment // with entries not yet synced; the last is the one in use
 	newNames bool       // a segment was created: its directory has to be synced too
 	seq      uint64     // last entry written
+	hash     string     // of that entry
 	size     int64      // of the segment in use
 	onDisk   uint64     // last entry on the disk
+	diskHash string     // of that entry
 	waiters  []*pending
 	fsyncErr error // of the last fsync; the kernel may have dropped what it could not write
 	err      error // why the log takes no entries, for Stats
@@ -46,10 +48,10 @@ func (y *syncer) use(s *segment) {
 	y.newNames = true
 }
 
-// wrote says that the log was written up to seq and that waiters want it on the disk.
-func (y *syncer) wrote(seq uint64, size int64, waiters []*pending) {
+// wrote says that the log was written up to an entry and that waiters want it on the disk.
+func (y *syncer) wrote(p position, waiters []*pending) {
 	y.mu.Lock()
-	y.seq, y.size = seq, size
+	y.seq, y.hash, y.size = p.Seq, p.Hash, p.Size
 	y.waiters = append(y.waiters, waiters...)
 	y.mu.Unlock()
 	signal := y.dirty
@@ -92,7 +94,8 @@ func (y *syncer) sync() {
 	y.disk.Lock()
 	defer y.disk.Unlock()
 	y.mu.Lock()
-	segs, seq, size := append([]*segment(nil), y.segs...), y.seq, y.size
+	segs, at := append([]*segment(nil), y.segs...), position{Seq: y.seq, Hash: y.hash, Size: y.size}
+	seq := at.Seq
 	waiters, names := y.waiters, y.newNames
 	y.waiters = nil
 	err := y.fsyncErr
@@ -101,7 +104,7 @@ func (y *syncer) sync() {
 	if err == nil && !clean {
 		err = y.flush(segs, names)
 	}
-	y.finish(segs, seq, size, err)
+	y.finish(segs, at, err)
 	for _, p := range waiters {
 		if err != nil {
 			p.result <- fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -130,14 +133,14 @@ func (y *syncer) flush(segs []*segment, names bool) error {
 }
 
 // finish notes the result of a flush and closes segments that are complete.
-func (y *syncer) finish(segs []*segment, seq uint64, size int64, err error) {
+func (y *syncer) finish(segs []*segment, at position, err error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if err != nil {
 		y.fsyncErr, y.err = err, err
 		return
 	}
-	y.onDisk = seq
+	y.onDisk, y.diskHash = at.Seq, at.Hash
 	if len(segs) == 0 {
 		return
 	}
@@ -145,7 +148,7 @@ func (y *syncer) finish(segs []*segment, seq uint64, size int64, err error) {
 	for _, s := range segs[:last] {
 		_ = s.file.Close() // synced
 	}
-	segs[last].synced = size
+	segs[last].synced = at.Size
 	y.segs = y.segs[last:]
 	y.newNames = len(y.segs) > 1
 }
@@ -156,7 +159,8 @@ func (y *syncer) repair(last digest) error {
 	y.disk.Lock()
 	defer y.disk.Unlock()
 	y.mu.Lock()
-	segs, seq, size, failed := append([]*segment(nil), y.segs...), y.seq, y.size, y.fsyncErr
+	segs, failed := append([]*segment(nil), y.segs...), y.fsyncErr
+	at := position{Seq: y.seq, Hash: y.hash, Size: y.size}
 	y.mu.Unlock()
 	if failed == nil {
 		return nil
@@ -180,8 +184,29 @@ func (y *syncer) repair(last digest) error {
 	y.mu.Lock()
 	y.fsyncErr = nil
 	y.mu.Unlock()
-	y.finish(segs, seq, size, nil)
+	y.finish(segs, at, nil)
 	return nil
+}
+
+// flushed brings everything to the disk and returns the last entry there.
+func (y *syncer) flushed() (seq uint64, hash digest, err error) {
+	y.sync()
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	copy(hash[:], y.diskHash)
+	return y.onDisk, hash, y.fsyncErr
+}
+
+// uses reports if a segment is not yet closed.
+func (y *syncer) uses(name string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, s := range y.segs {
+		if s.name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // rewrite writes the part of s that is not synced once more and returns the hash of its last entry.

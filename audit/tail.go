@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -61,7 +59,7 @@ func end(dir string) (cursor, error) {
 		return cursor{}, err
 	}
 	c := cursor{segment: segs[len(segs)-1].name}
-	err = eachLineBackward(context.Background(), filepath.Join(dir, c.segment), -1, func(_ []byte, end int64) bool {
+	err = eachLineBackward(context.Background(), dir, c.segment, -1, func(_ []byte, end int64) bool {
 		c.offset = end
 		return false
 	})
@@ -117,15 +115,12 @@ func (t *follower) read(ctx context.Context, c cursor) (cursor, error) {
 }
 
 func (t *follower) readSegment(ctx context.Context, name string, from int64) (to int64, err error) {
-	f, err := os.Open(filepath.Join(t.dir, name))
+	f, err := openSegment(t.dir, name)
 	if err != nil {
-		return from, fmt.Errorf("opening an audit segment: %w", err)
+		return from, err
 	}
 	defer f.Close()
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return from, fmt.Errorf("reading %s: %w", name, err)
-	}
-	for r := newLineReader(f); !t.stop; {
+	for r := newLineReader(f.reader(from)); !t.stop; {
 		text, err := r.next()
 		if errors.Is(err, io.EOF) {
 			return from, nil

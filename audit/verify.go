@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sort"
 	"strconv"
 	"time"
@@ -25,6 +23,8 @@ const (
 	CutTail    ProblemKind = "cut tail"     // the head knows of entries behind the last
 	BadHead    ProblemKind = "head"         // the head is missing, damaged or names another entry
 	Alarm      ProblemKind = "alarm"        // the log itself noted one of these when it was opened
+	Forked     ProblemKind = "forked"       // an entry is not the one that a checkpoint names
+	Unsigned   ProblemKind = "unsigned"     // no good checkpoint where there must be one
 )
 
 // Problem is one thing that is wrong, and where.
@@ -58,6 +58,10 @@ type Report struct {
 	To       time.Time `json:"to"`
 	Head     uint64    `json:"head"` // sequence number that the head named when verification began
 	LastHash string    `json:"last_hash"`
+	// SignedTo is the last entry that a good checkpoint covers, in the log or elsewhere, and SignedAt when it was signed. They
+	// mean something only if public keys were given.
+	SignedTo uint64    `json:"signed_to,omitempty"`
+	SignedAt time.Time `json:"signed_at,omitzero"`
 	// Problems are in the order of the log. At most MaxProblems are kept; Dropped counts the others.
 	Problems []Problem `json:"problems"`
 	Dropped  int       `json:"dropped,omitempty"`
@@ -85,14 +89,22 @@ type Progress struct {
 // cut off. It changes nothing and works while a writer runs. progress may be nil; it is called now and then. An
 // error means that the log could not be read; what is wrong with the log is in the report.
 func Verify(ctx context.Context, cfg Config, progress func(Progress)) (Report, error) {
+	return VerifyWith(ctx, cfg, Evidence{}, progress)
+}
+
+// VerifyWith is Verify with what a verifier has beside the log itself.
+func VerifyWith(ctx context.Context, cfg Config, ev Evidence, progress func(Progress)) (Report, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return Report{}, err
 	}
-	v := verifier{cfg: cfg, progress: progress, open: map[string]uint64{}}
+	v := verifier{cfg: cfg, progress: progress, open: map[string]uint64{}, offline: ev.Offline}
+	v.signed = newSignatures(ev)
 	// The head first: what is written from now on can only be behind it.
-	if v.head, err = readHead(cfg.HeadDir); err != nil && !errors.Is(err, errNoHead) {
-		return Report{}, err
+	if !ev.Offline {
+		if v.head, err = readHead(cfg.HeadDir); err != nil && !errors.Is(err, errNoHead) {
+			return Report{}, err
+		}
 	}
 	segs, err := segments(cfg.Dir)
 	if err != nil {
@@ -119,13 +131,17 @@ type verifier struct {
 	bytes    int64
 	head     *position
 
-	last   line   // the entry with the highest number so far; only seq and hash
-	lastID string // its id
-	unread uint64 // unreadable lines behind it
-	where  place
-	open   map[string]uint64 // intents without an outcome, by id
-	torn   string            // what stands behind the last entry without a line feed
-	sawHd  bool              // the entry that the head names was there
+	last    line   // the entry with the highest number so far; only seq and hash
+	lastID  string // its id
+	unread  uint64 // unreadable lines behind it
+	where   place
+	open    map[string]uint64 // intents without an outcome, by id
+	torn    string            // what stands behind the last entry without a line feed
+	sawHd   bool              // the entry that the head names was there
+	signed  signatures
+	offline bool
+	start   line // the first entry, if its number is not 1; only seq and prev
+	anchor  bool // a prune explains why it is not
 }
 
 type place struct {
@@ -135,8 +151,9 @@ type place struct {
 
 func (v *verifier) measure(segs []segmentFile) {
 	for _, s := range segs {
-		if info, err := os.Stat(filepath.Join(v.cfg.Dir, s.name)); err == nil {
-			v.total += info.Size()
+		if f, err := openSegment(v.cfg.Dir, s.name); err == nil {
+			v.total += f.size
+			_ = f.Close()
 		}
 	}
 }
@@ -155,14 +172,22 @@ func (v *verifier) note(format string, args ...any) {
 }
 
 func (v *verifier) segment(ctx context.Context, seg segmentFile, last bool) error {
-	f, err := os.Open(filepath.Join(v.cfg.Dir, seg.name))
+	v.where = place{segment: seg.name}
+	f, err := openSegment(v.cfg.Dir, seg.name)
+	if errors.Is(err, errCompressed) {
+		v.problem(Unreadable, seg.first, "", "the compressed segment is damaged")
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("opening an audit segment: %w", err)
+		return err
 	}
 	defer f.Close()
-	v.where = place{segment: seg.name}
-	for r := newLineReader(f); ; {
+	for r := newLineReader(f.reader(0)); ; {
 		text, err := r.next()
+		if errors.Is(err, errCompressed) {
+			v.problem(Unreadable, v.last.seq+1, "", "the compressed segment is damaged behind entry %d", v.last.seq)
+			return nil
+		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("reading %s: %w", seg.name, err)
 		}
@@ -231,6 +256,8 @@ func (v *verifier) entry(text []byte, seg segmentFile) {
 func (v *verifier) link(l *line, id string) {
 	switch {
 	case l.seq == v.last.seq+1+v.unread && v.unread > 0: // reported
+	case v.last.seq == 0 && v.unread == 0 && l.seq > 1:
+		v.start = line{seq: l.seq, prev: l.prev}
 	case l.seq > v.last.seq+1:
 		v.gap(l)
 	case l.prev != v.last.hash && v.last.seq == 0:
@@ -272,6 +299,7 @@ func (v *verifier) account(l *line, id string) {
 		v.First, v.From = l.seq, l.when()
 	}
 	v.Last, v.To, v.LastHash = l.seq, l.when(), string(l.hash[:])
+	v.checkSigned(l, id)
 	switch l.typ {
 	case TypeIntent:
 		v.open[id] = l.seq
@@ -293,7 +321,14 @@ func (v *verifier) event(l *line, id string) {
 		v.problem(Alarm, l.seq, id, "the log noted %s when it was opened: entries %s to %s", e.Event.Name, a["from"], a["to"])
 	case headMissing, headMismatch:
 		v.problem(Alarm, l.seq, id, "the log noted %s when it was opened", e.Event.Name)
+	case checkpointed:
+		v.checkpoint(l, id, checkpointOf(a))
+	case AuditPruned:
+		v.prune(l, id, a)
 	case opened:
+		if d, err := time.ParseDuration(a["checkpoint_interval"]); err == nil {
+			v.signed.interval = signedWithin(d)
+		}
 		if a["torn_bytes"] != "" {
 			v.note("%s bytes of a torn entry were cut off before entry %d", a["torn_bytes"], l.seq)
 		}
@@ -305,8 +340,16 @@ func (v *verifier) end() {
 	v.report()
 	v.where.line = 0
 	v.unfinished()
+	v.endSigned()
+	if v.start.seq > 0 && !v.anchor {
+		v.where = place{}
+		v.problem(Missing, 1, "", "%s: missing at the beginning, and no prune is on record that removed them", entries(1, v.start.seq-1))
+	}
 	if v.head == nil {
-		if v.Segments > 0 {
+		if v.torn != "" {
+			v.note("%s: a write under way, or torn when the process was killed", v.torn)
+		}
+		if v.Segments > 0 && !v.offline {
 			v.problem(BadHead, 0, "", "there is no valid head, so the end of the log cannot be checked")
 		}
 		return

@@ -26,6 +26,10 @@ type writer struct {
 	head   *head
 	syncer *syncer
 
+	reserve *reserve
+	rotated func()     // told of a new segment
+	kept    []*pending // entries that nobody waits for, to be tried again
+
 	seg  *segment
 	seq  uint64 // last entry
 	prev digest // its hash
@@ -43,11 +47,20 @@ func (w *writer) commit(batch []*pending) (rest []*pending) {
 		w.answer(batch, err)
 		return nil
 	}
+	w.spare(batch)
 	seq, prev := w.seq, w.prev
 	n := w.format(batch)
 	if err := w.write(); err != nil {
 		w.seq, w.prev = seq, prev
 		w.fail(err)
+		if w.reserve.open(err) {
+			for _, p := range batch[:n] {
+				if p != nil {
+					p.taken.Store(false)
+				}
+			}
+			return batch // once more, for the outcomes in it
+		}
 		w.answer(batch[:n], err)
 		return batch[n:]
 	}
@@ -56,16 +69,35 @@ func (w *writer) commit(batch []*pending) (rest []*pending) {
 	return batch[n:]
 }
 
+// spare turns down what must not use the reserve, while that is in use.
+func (w *writer) spare(batch []*pending) {
+	if !w.reserve.used || w.broken == nil || w.reserve.restore() {
+		return
+	}
+	for i, p := range batch {
+		if p != nil && !p.outcome {
+			w.answer(batch[i:i+1], w.broken)
+			batch[i] = nil
+		}
+	}
+}
+
+// full reports if the log goes on for outcomes only.
+func (w *writer) full() bool { return w.broken != nil && w.reserve.used }
+
 // format turns entries into lines in w.buf, as many as fit a batch, and returns how many it took.
 func (w *writer) format(batch []*pending) int {
 	w.buf = w.buf[:0]
-	if w.broken != nil {
+	if w.broken != nil && !w.full() {
 		w.addEvent("log.recovered", map[string]string{"since": w.since.UTC().Format(time.RFC3339Nano),
 			"refused": strconv.Itoa(w.refused), "cause": w.broken.Error()})
 	}
 	for i, p := range batch {
 		if len(w.buf) > maxBatch {
 			return i
+		}
+		if p == nil {
+			continue
 		}
 		if p.taken.CompareAndSwap(false, true) {
 			w.add(p.body)
@@ -125,7 +157,11 @@ func (w *writer) rotate() error {
 	if err != nil {
 		return fmt.Errorf("starting an audit segment: %w", err)
 	}
+	first := w.seg == nil
 	w.setSegment(&segment{file: f, name: name})
+	if !first {
+		w.rotated()
+	}
 	return nil
 }
 
@@ -152,9 +188,15 @@ func (w *writer) release(batch []*pending) {
 			batch[i] = nil // the syncer answers it, and then it may be in use again
 		}
 	}
-	w.syncer.wrote(w.seq, w.seg.size, w.sync)
+	if w.seg != nil {
+		w.syncer.wrote(position{Seq: w.seq, Hash: string(w.prev[:]), Size: w.seg.size}, w.sync)
+	}
 	for _, p := range batch {
-		if p != nil {
+		switch {
+		case p == nil:
+		case p.async:
+			pendings.Put(p)
+		default:
 			p.result <- nil
 		}
 	}
@@ -164,7 +206,12 @@ func (w *writer) release(batch []*pending) {
 func (w *writer) answer(batch []*pending, cause error) {
 	err := fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	for _, p := range batch {
-		if p != nil {
+		switch {
+		case p == nil:
+		case p.async:
+			p.taken.Store(false)
+			w.kept = append(w.kept, p)
+		default:
 			w.refused++
 			p.result <- err
 		}
@@ -209,7 +256,7 @@ func (w *writer) repair() error {
 
 // recovered notes that a write has succeeded.
 func (w *writer) recovered() {
-	if w.broken != nil {
+	if w.broken != nil && !w.full() {
 		w.broken = nil
 		w.syncer.setErr(nil)
 	}
