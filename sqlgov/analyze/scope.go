@@ -191,7 +191,10 @@ func (a *analysis) rowValue(e *entry) value {
 	for i := range e.columns {
 		parts[i] = a.lineageOf(&e.columns[i])
 	}
-	v.from, v.fields = union(parts...), e.columns
+	v.from = union(parts...)
+	if v.typ == typing.Record {
+		v.fields = e.columns
+	}
 	return v
 }
 
