@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"interlock/catalog"
@@ -29,12 +30,7 @@ const (
 type derivation struct {
 	lexicon *Lexicon
 	found   map[Source]bool
-	busy    map[columnOf]bool // a recursive query meets itself
-}
-
-type columnOf struct {
-	query *node
-	num   int
+	busy    map[string]bool // a recursive query meets itself
 }
 
 // level is a query with those around it.
@@ -43,13 +39,23 @@ type level struct {
 	outer *level
 }
 
+func (at *level) up(levels int) *level {
+	for range levels {
+		at = at.outer
+	}
+	return at
+}
+
+// path are the numbers of fields that are taken of a row, of the row in it, and so on; empty for a whole value.
+type path []int
+
 // derive lists the sources of every result column of a query.
 func (l *Lexicon) derive(query *node) [][]Source {
 	list := outputs(query)
 	all := make([][]Source, len(list))
 	for i := range list {
-		d := &derivation{lexicon: l, found: map[Source]bool{}, busy: map[columnOf]bool{}}
-		d.output(&level{query: query}, i+1)
+		d := &derivation{lexicon: l, found: map[Source]bool{}, busy: map[string]bool{}}
+		d.output(&level{query: query}, i+1, nil)
 		for s := range d.found {
 			all[i] = append(all[i], s)
 		}
@@ -82,77 +88,92 @@ func nodes(n *node, name string) []*node {
 	return all
 }
 
-// output follows result column num of a query; 0 is all of them.
-func (d *derivation) output(at *level, num int) {
-	key := columnOf{at.query, num}
+// output follows result column num of a query; 0 is its row.
+func (d *derivation) output(at *level, num int, fields path) {
+	if num == 0 && len(fields) > 0 {
+		num, fields = fields[0], fields[1:]
+	}
+	key := fmt.Sprintf("%p %d %v", at.query, num, fields)
 	if d.busy[key] {
 		return
 	}
 	d.busy[key] = true
 	if tree := at.query.child("setOperations"); tree != nil {
-		d.branches(at, tree, num)
+		d.branches(at, tree, num, fields)
 		return
 	}
 	list := outputs(at.query)
 	if num > len(list) {
-		num = 0 // a column that SEARCH or CYCLE adds is made of the others
+		num, fields = 0, nil // a column that SEARCH or CYCLE adds is made of the others
 	}
 	for i, target := range list {
 		if num == 0 || num == i+1 {
-			d.expression(at, target.get("expr"))
+			d.value(at, target.child("expr"), fields)
 		}
 	}
 }
 
-func (d *derivation) branches(at *level, tree *node, num int) {
+func (d *derivation) branches(at *level, tree *node, num int, fields path) {
 	if tree.kind == "RANGETBLREF" {
-		d.variable(at, tree.number("rtindex"), num)
+		d.variable(at, tree.number("rtindex"), num, fields)
 		return
 	}
 	for _, side := range []string{"larg", "rarg"} {
 		if c := tree.child(side); c != nil {
-			d.branches(at, c, num)
+			d.branches(at, c, num, fields)
 		}
 	}
 }
 
-func (d *derivation) expression(at *level, values []any) {
-	for _, v := range values {
-		switch v := v.(type) {
-		case list:
-			d.expression(at, v)
-		case *node:
-			d.node(at, v)
-		}
+// value follows an expression, or fields of it where it is plain of what they are made.
+func (d *derivation) value(at *level, n *node, fields path) {
+	const exprLink = 4
+	switch {
+	case n == nil:
+	case n.kind == "VAR":
+		d.variable(at.up(n.number("varlevelsup")), n.number("varno"), n.number("varattno"), fields)
+	case n.kind == "FIELDSELECT":
+		d.value(at, n.child("arg"), append(path{n.number("fieldnum")}, fields...))
+	case n.kind == "ROWEXPR" && len(fields) > 0 && fields[0] <= len(nodes(n, "args")):
+		d.value(at, nodes(n, "args")[fields[0]-1], fields[1:])
+	case n.kind == "SUBLINK" && n.number("subLinkType") == exprLink:
+		d.output(&level{n.child("subselect"), at}, 1, fields)
+	default:
+		d.inside(at, n)
 	}
 }
 
-func (d *derivation) node(at *level, n *node) {
+// inside follows everything in an expression.
+func (d *derivation) inside(at *level, n *node) {
+	const existsLink = 0
 	switch n.kind {
-	case "VAR":
-		home := at
-		for range n.number("varlevelsup") {
-			home = home.outer
-		}
-		d.variable(home, n.number("varno"), n.number("varattno"))
+	case "GROUPINGFUNC":
 		return
 	case "SUBLINK":
-		const existsLink = 0
-		d.expression(at, n.get("testexpr"))
+		d.all(at, n.get("testexpr"))
 		if n.number("subLinkType") != existsLink {
-			d.output(&level{n.child("subselect"), at}, 0)
+			d.output(&level{n.child("subselect"), at}, 0, nil)
 		}
-		return
-	case "GROUPINGFUNC":
 		return
 	}
 	for i := range n.fields {
-		d.expression(at, n.fields[i].values)
+		d.all(at, n.fields[i].values)
+	}
+}
+
+func (d *derivation) all(at *level, values []any) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case list:
+			d.all(at, v)
+		case *node:
+			d.value(at, v, nil)
+		}
 	}
 }
 
 // variable follows column num of an entry of the range table; 0 is the whole row.
-func (d *derivation) variable(at *level, entry, num int) {
+func (d *derivation) variable(at *level, entry, num int, fields path) {
 	table := nodes(at.query, "rtable")
 	if entry < 1 || entry > len(table) {
 		return
@@ -160,23 +181,25 @@ func (d *derivation) variable(at *level, entry, num int) {
 	rte := table[entry-1]
 	switch rte.number("rtekind") {
 	case rteRelation:
+		if num == 0 && len(fields) > 0 {
+			num = fields[0]
+		}
 		d.relation(catalog.OID(rte.number("relid")), int16(num))
 	case rteSubquery:
-		d.output(&level{rte.child("subquery"), at}, num)
+		d.output(&level{rte.child("subquery"), at}, num, fields)
 	case rteJoin:
-		vars := rte.get("joinaliasvars")
-		if all, ok := vars[0].(list); ok && num > 0 && num <= len(all) {
-			vars = []any{all[num-1]}
+		vars := nodes(rte, "joinaliasvars")
+		if num > 0 && num <= len(vars) {
+			d.value(at, vars[num-1], fields)
 		}
-		d.expression(at, vars)
 	case rteFunction:
 		d.functions(at, rte, num)
 	case rteTableFunc:
-		d.expression(at, rte.get("tablefunc"))
+		d.all(at, rte.get("tablefunc"))
 	case rteValues:
 		d.values(at, rte, num)
 	case rteCTE:
-		d.with(at, rte, num)
+		d.with(at.up(rte.number("ctelevelsup")), rte.word("ctename"), num, fields)
 	}
 }
 
@@ -196,7 +219,7 @@ func (d *derivation) functions(at *level, rte *node, num int) {
 	for _, f := range nodes(rte, "functions") {
 		behind := first + f.number("funccolcount")
 		if num == 0 || num >= first && num < behind {
-			d.expression(at, f.get("funcexpr"))
+			d.all(at, f.get("funcexpr"))
 		}
 		first = behind
 	}
@@ -207,22 +230,18 @@ func (d *derivation) values(at *level, rte *node, num int) {
 		rows, _ := v.(list)
 		for _, row := range rows {
 			if r, ok := row.(list); ok && num > 0 && num <= len(r) {
-				d.expression(at, []any{r[num-1]})
+				d.all(at, []any{r[num-1]})
 			} else {
-				d.expression(at, []any{row})
+				d.all(at, []any{row})
 			}
 		}
 	}
 }
 
-func (d *derivation) with(at *level, rte *node, num int) {
-	home := at
-	for range rte.number("ctelevelsup") {
-		home = home.outer
-	}
+func (d *derivation) with(home *level, name string, num int, fields path) {
 	for _, cte := range queriesOf(home.query) {
-		if cte.word("ctename") == rte.word("ctename") {
-			d.output(&level{cte.child("ctequery"), home}, num)
+		if cte.word("ctename") == name {
+			d.output(&level{cte.child("ctequery"), home}, num, fields)
 		}
 	}
 }

@@ -337,7 +337,7 @@ func (g *Generator) table(s *scope) *part {
 	}
 	p := g.alias(s, of)
 	if r.Kind == catalog.Table && g.chance(4) {
-		return text(p, maybe(" tablesample bernoulli (50)"))
+		return text(p, maybe(" tablesample bernoulli (100)"))
 	}
 	return p
 }

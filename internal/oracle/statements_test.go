@@ -107,6 +107,18 @@ func (j *judge) analysed(t *testing.T, q *question) *oracle.Claim {
 	for _, d := range j.disagreements(st, needs, q) {
 		t.Errorf("%s\n\t%s", q, d)
 	}
+	c := q.claim(st, needs)
+	for i := range j.index.Snapshot.Functions {
+		f := &j.index.Snapshot.Functions[i]
+		if q.also[oracle.FunctionText(j.index, f.OID)] {
+			c.Functions = append(c.Functions, f.OID)
+		}
+	}
+	return c
+}
+
+// claim puts a report into the form in which it is tried.
+func (q *question) claim(st *analyze.Statement, needs *oracle.Needs) *oracle.Claim {
 	c := &oracle.Claim{SQL: q.sql, Before: "set local search_path = " + q.path}
 	if q.before != "" {
 		c.Before += ";" + q.before
@@ -125,12 +137,6 @@ func (j *judge) analysed(t *testing.T, q *question) *oracle.Claim {
 		if q.isNeedless(f) {
 			c.FreeFunctions = append(c.FreeFunctions, f.OID)
 		} else {
-			c.Functions = append(c.Functions, f.OID)
-		}
-	}
-	for i := range j.index.Snapshot.Functions {
-		f := &j.index.Snapshot.Functions[i]
-		if q.also[oracle.FunctionText(j.index, f.OID)] {
 			c.Functions = append(c.Functions, f.OID)
 		}
 	}
@@ -183,7 +189,7 @@ func (j *judge) tried(t *testing.T, questions []question, claims []*oracle.Claim
 			t.Errorf("%s\n\truns without %s", &questions[i], strings.Join(v.Needless, ", "))
 		}
 		if v.Failure != "" {
-			t.Errorf("%s\n\tfails for everyone: %s", &questions[i], v.Failure)
+			t.Errorf("%s\n\tfails: %s", &questions[i], v.Failure)
 		}
 	}
 }
