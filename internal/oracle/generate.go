@@ -123,7 +123,8 @@ type scope struct {
 type entry struct {
 	name    string
 	columns []member
-	whole   bool // the name stands for the row
+	whole   bool        // the name stands for the row
+	rowType catalog.OID // of a table's row
 }
 
 // member is a column with the text that names it in its entry.
@@ -160,6 +161,9 @@ func (g *Generator) shape() []catalog.OID {
 	shape := make([]catalog.OID, 1+g.rng.IntN(3))
 	for i := range shape {
 		shape[i] = pick(g, g.types)
+		if g.chance(8) {
+			shape[i] = pick(g, g.tables).RowType
+		}
 	}
 	return shape
 }

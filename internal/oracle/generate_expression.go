@@ -138,6 +138,9 @@ func (g *Generator) columnsOf(s *scope, t catalog.OID) []string {
 			continue
 		}
 		for _, e := range level.entries {
+			if e.rowType == t {
+				found = append(found, e.name)
+			}
 			for _, m := range e.columns {
 				if m.typ == t {
 					found = append(found, g.reference(e, m))

@@ -315,7 +315,7 @@ func visibleCTEs(s *scope) []*entry {
 
 // alias names an entry again, sometimes with new column names.
 func (g *Generator) alias(s *scope, of *entry) *part {
-	e := &entry{name: g.name(), columns: append([]member{}, of.columns...), whole: true}
+	e := &entry{name: g.name(), columns: append([]member{}, of.columns...), whole: true, rowType: of.rowType}
 	s.entries = append(s.entries, e)
 	if !g.chance(15) {
 		return text(of.name, " as ", e.name)
@@ -330,9 +330,9 @@ func (g *Generator) table(s *scope) *part {
 	if g.chance(30) {
 		written = quote(r.Name) // along the search path, or a WITH query
 	}
-	of := &entry{name: written, columns: members(r)}
+	of := &entry{name: written, columns: members(r), rowType: r.RowType}
 	if g.chance(25) {
-		s.entries = append(s.entries, &entry{name: quote(r.Name), columns: of.columns, whole: true})
+		s.entries = append(s.entries, &entry{name: quote(r.Name), columns: of.columns, whole: true, rowType: r.RowType})
 		return text(written)
 	}
 	p := g.alias(s, of)

@@ -17,7 +17,7 @@ func (g *Generator) writable() (*catalog.Relation, []catalog.Column) {
 func (g *Generator) insert(s *scope) *part {
 	r, columns := g.writable()
 	target := quote(r.Schema, r.Name)
-	e := &entry{name: quote(r.Name), columns: members(r), whole: true}
+	e := &entry{name: quote(r.Name), columns: members(r), whole: true, rowType: r.RowType}
 	returning := &scope{outer: s, ctes: s.ctes, entries: []*entry{e}}
 	if len(columns) == 0 || g.chance(5) {
 		return text("insert into ", target, " default values", g.returning(returning))
@@ -66,8 +66,8 @@ func (g *Generator) conflict(s *scope, r *catalog.Relation, columns []catalog.Co
 	if len(target.pieces) == 0 || g.chance(40) {
 		return maybe(" on conflict", target, " do nothing")
 	}
-	own := &entry{name: quote(r.Name), columns: members(r), whole: true}
-	excluded := &entry{name: "excluded", columns: members(r), whole: true}
+	own := &entry{name: quote(r.Name), columns: members(r), whole: true, rowType: r.RowType}
+	excluded := &entry{name: "excluded", columns: members(r), whole: true, rowType: r.RowType}
 	in := &scope{outer: s, ctes: s.ctes, entries: []*entry{own, excluded}}
 	c := pick(g, columns)
 	return maybe(" on conflict", target, " do update set ", quote(c.Name), " = ", g.orNull(in, c.Type, 2), g.where(in, 1))
@@ -108,7 +108,7 @@ func (g *Generator) delete(s *scope) *part {
 }
 
 func (g *Generator) target(s *scope, r *catalog.Relation) (*scope, *part) {
-	e := &entry{name: quote(r.Name), columns: members(r), whole: true}
+	e := &entry{name: quote(r.Name), columns: members(r), whole: true, rowType: r.RowType}
 	target := text(quote(r.Schema, r.Name))
 	if g.chance(50) {
 		e.name = g.name()
