@@ -19,7 +19,6 @@ import (
 
 	"interlock/internal/pgtest"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"golang.org/x/tools/txtar"
 )
@@ -93,15 +92,8 @@ func converse(t *testing.T, archive *txtar.Archive, dsn string) {
 // Converse sends the F lines of a conversation and returns it with the B lines that were said.
 func Converse(t *testing.T, dsn, script string) string {
 	t.Helper()
-	pg, err := pgconn.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hijacked, err := pg.Hijack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	talk := &talk{conn: hijacked.Conn, in: newReader(hijacked.Conn)}
+	conn := rawSession(t, dsn).Conn
+	talk := &talk{conn: conn, in: newReader(conn)}
 	defer talk.conn.Close()
 	for line := range strings.Lines(script) {
 		line = strings.TrimSuffix(line, "\n")
@@ -145,7 +137,9 @@ func (k *talk) listenIf(due bool) {
 	if !due {
 		return
 	}
-	k.conn.Write(k.pending)
+	if _, err := k.conn.Write(k.pending); err != nil {
+		fmt.Fprintf(&k.text, "cannot send: %v\n", err)
+	}
 	expected := k.expected
 	k.pending, k.expected = nil, nil
 	for n := 0; *update || n < len(expected); n++ {

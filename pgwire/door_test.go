@@ -60,16 +60,39 @@ func (u *ungoverned) OpenSession(ctx context.Context, caller sqlgov.Caller, opt 
 	for name, value := range opt.Parameters {
 		cfg.RuntimeParams[name] = value
 	}
-	pg, err := pgconn.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	up, err := pg.Hijack()
+	up, err := hijack(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	u.open.Add(1)
 	return &relaySession{core: u, up: up, in: newReader(up.Conn), out: &writer{dst: up.Conn}}, nil
+}
+
+// hijack logs in and hands over the socket, from which pgconn must not have read ahead.
+func hijack(ctx context.Context, cfg *pgconn.Config) (*pgconn.HijackedConn, error) {
+	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SyncConn(ctx); err != nil {
+		return nil, err
+	}
+	return conn.Hijack()
+}
+
+// rawSession logs in and hands over the socket.
+func rawSession(t testing.TB, dsn string) *pgconn.HijackedConn {
+	t.Helper()
+	cfg, err := pgconn.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := hijack(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Conn.Close() })
+	return raw
 }
 
 // relaySession is a session without governance.

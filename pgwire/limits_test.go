@@ -162,21 +162,6 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// rawSession logs in and hands over the socket.
-func rawSession(t testing.TB, d *door) *pgconn.HijackedConn {
-	t.Helper()
-	conn, err := pgconn.Connect(t.Context(), d.dsn("sslmode=disable"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := conn.Hijack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { raw.Conn.Close() })
-	return raw
-}
-
 // Claims of two gigabytes, before and after the login, cost nothing.
 func TestHugeLengthsCostNothing(t *testing.T) {
 	d := startDoor(t, pgtest.Start(t).DSN("postgres"))
@@ -193,7 +178,7 @@ func TestHugeLengthsCostNothing(t *testing.T) {
 		conn.Write([]byte{'p', 0x7f, 0xff, 0xff, 0xff})
 	}
 	for range 20 {
-		raw := rawSession(t, d)
+		raw := rawSession(t, d.dsn("sslmode=disable"))
 		raw.Conn.Write([]byte{'Q', 0x03, 0xff, 0xff, 0xff})
 	}
 	time.Sleep(200 * time.Millisecond)
@@ -225,7 +210,7 @@ func TestLargeMessageIsSkipped(t *testing.T) {
 
 func TestIdleSessionEnds(t *testing.T) {
 	d := startDoor(t, pgtest.Start(t).DSN("postgres"), func(s *Server) { s.Limits.IdleTime = 300 * time.Millisecond })
-	idle, busy, open := rawSession(t, d), connectPgx(t, d, "sslmode=disable"), connectPgx(t, d, "sslmode=disable")
+	idle, busy, open := rawSession(t, d.dsn("sslmode=disable")), connectPgx(t, d, "sslmode=disable"), connectPgx(t, d, "sslmode=disable")
 	if _, err := open.Exec(t.Context(), "begin"); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +227,7 @@ func TestIdleSessionEnds(t *testing.T) {
 
 func TestShutdownDrains(t *testing.T) {
 	d := startDoor(t, pgtest.Start(t).DSN("postgres"))
-	idle, busy, open := rawSession(t, d), connectPgx(t, d, "sslmode=disable"), connectPgx(t, d, "sslmode=disable")
+	idle, busy, open := rawSession(t, d.dsn("sslmode=disable")), connectPgx(t, d, "sslmode=disable"), connectPgx(t, d, "sslmode=disable")
 	silentOne, err := net.Dial("tcp", d.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +282,7 @@ func exchangeOrRefused(addr string) string {
 
 func TestShutdownOfStuckClient(t *testing.T) {
 	d := startDoor(t, pgtest.Start(t).DSN("postgres"))
-	raw := rawSession(t, d)
+	raw := rawSession(t, d.dsn("sslmode=disable"))
 	b, _ := (&pgproto3.Query{String: "select repeat('x', 1000) from generate_series(1, 1000000)"}).Encode(nil)
 	raw.Conn.Write(b) // and never reads
 	time.Sleep(300 * time.Millisecond)
@@ -320,7 +305,7 @@ func TestGoneClientStopsStatement(t *testing.T) {
 		"reset":   func(c net.Conn) { c.(*net.TCPConn).SetLinger(0); c.Close() },
 		"goodbye": func(c net.Conn) { c.Write(message('X', "")); c.Close() },
 	} {
-		raw := rawSession(t, d)
+		raw := rawSession(t, d.dsn("sslmode=disable"))
 		raw.Conn.Write(message('Q', "select pg_sleep(30)\x00"))
 		time.Sleep(100 * time.Millisecond)
 		started := time.Now()
@@ -336,7 +321,7 @@ func TestGoneClientStopsStatement(t *testing.T) {
 func TestGoodbyeWaitsForStatement(t *testing.T) {
 	dsn := pgtest.Start(t).Database(t, "create table t (id int)")
 	d := startDoor(t, dsn)
-	raw := rawSession(t, d)
+	raw := rawSession(t, d.dsn("sslmode=disable"))
 	raw.Conn.Write(append(message('Q', "insert into t select 1 from pg_sleep(0.3)\x00"), message('X', "")...))
 	raw.Conn.Close()
 	settles(t, func() bool { return d.core.open.Load() == 0 })
@@ -350,7 +335,7 @@ func TestUpstreamLost(t *testing.T) {
 	pg := pgtest.Start(t)
 	dsn := pg.Database(t)
 	d := startDoor(t, dsn)
-	raw := rawSession(t, d)
+	raw := rawSession(t, d.dsn("sslmode=disable"))
 	pg.Exec(t, pg.DSN("postgres"), fmt.Sprintf("select pg_terminate_backend(pid) from pg_stat_activity where datname = '%s'", databaseOf(t, dsn)))
 	if got := describe(raw.Conn); got != "E(FATAL 57P01 terminating connection due to administrator command) EOF" {
 		t.Error(got)
