@@ -83,7 +83,7 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.analyse, c.authorise, c.bound, c.intend,
+		c.identify, c.resolveSource, c.analyse, c.authorise, c.applyPolicies, c.bound, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
 			return c.refuse(ctx, a, r)
@@ -178,14 +178,14 @@ func characters(sql string, position int) int {
 }
 
 func (a *admission) input(facts *analyze.Facts) policy.Input {
-	return policy.Input{Identity: a.caller.Identity, Source: a.source, Typed: analyze.Typed(a.sql), Facts: facts, Catalog: a.index}
+	return policy.Input{Identity: a.caller.Identity, Source: a.source, Door: string(a.caller.Door), Typed: analyze.Typed(a.sql), Facts: facts, Catalog: a.index}
 }
 
-// authorise asks the policy for a decision on the facts.
+// authorise asks for the decision on the facts, and refuses what the source roles refuse.
 func (c *Core) authorise(_ context.Context, a *admission) *Refusal {
 	a.decision = a.judged.decide(a)
 	d := a.decision.Decision
-	if d.Verdict == policy.Allowed {
+	if len(d.Denied) == 0 {
 		return nil
 	}
 	r := &Refusal{Kind: Denied, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail, Hint: d.Hint}

@@ -3,6 +3,7 @@ package sqlgov
 import (
 	"context"
 	"errors"
+	"time"
 
 	"interlock/catalog"
 	"interlock/sqlgov/policy"
@@ -25,8 +26,10 @@ type Explanation struct {
 	Refusal *ExplainedRefusal `json:"refusal,omitempty"`
 	// Remedies are the smallest changes of the governance document that would allow the statement.
 	Remedies []policy.Remedy `json:"remedies,omitempty"`
-	Ruleset  int64           `json:"ruleset"`
-	Catalog  string          `json:"catalog,omitempty"`
+	// Obligations are what an allowed statement would be held to.
+	Obligations policy.Obligations `json:"obligations,omitzero"`
+	Ruleset     int64              `json:"ruleset"`
+	Catalog     string             `json:"catalog,omitempty"`
 }
 
 // ExplainedStep is one step of the pipeline.
@@ -44,28 +47,49 @@ type ExplainedRefusal struct {
 	Hint     string `json:"hint,omitempty"`
 }
 
+// Hypothesis is a request that could be made. At the zero time it is made now.
+type Hypothesis struct {
+	Caller Caller // no key is needed
+	Source string
+	SQL    string
+	At     time.Time
+}
+
 // Explain judges a statement offline, from a ruleset and a catalog, by the same steps that enforcement takes. It asks
 // no database, checks no key and records nothing. A nil index means that the source was never scanned.
-func Explain(rules *policy.Ruleset, index *catalog.Index, identity, source, sql string) *Explanation {
-	c := &Core{Rules: &Rules{}, Keys: anyKey{}, Catalogs: offline(source, index)}
+func Explain(rules *policy.Ruleset, index *catalog.Index, h Hypothesis) *Explanation {
+	a, e := suppose(rules, index, h)
+	e.describe(a)
+	return e
+}
+
+// suppose takes a hypothesis through the steps.
+func suppose(rules *policy.Ruleset, index *catalog.Index, h Hypothesis) (*admission, *Explanation) {
+	c := &Core{Rules: &Rules{}, Keys: anyKey{}, Catalogs: offline(h.Source, index)}
 	c.Rules.Set(rules)
-	a := &admission{core: c, caller: Caller{Identity: identity}, source: source, sql: sql}
-	e := &Explanation{Identity: identity, Source: source, Verdict: string(policy.Allowed), Ruleset: rules.Number}
+	a := &admission{core: c, caller: h.Caller, source: h.Source, sql: h.SQL, started: h.At}
+	if a.started.IsZero() {
+		a.started = time.Now()
+	}
+	e := &Explanation{Identity: h.Caller.Identity, Source: h.Source, Verdict: string(policy.Allowed), Ruleset: rules.Number}
 	steps := [...]struct {
 		name string
 		take func(context.Context, *admission) *Refusal
-	}{{"identity", c.identify}, {"source", c.resolveSource}, {"analysis", c.analyse}, {"source roles", c.authorise}, {"limits", c.bound}}
+	}{{"identity", c.identify}, {"source", c.resolveSource}, {"analysis", c.analyse}, {"source roles", c.authorise},
+		{"policies", c.applyPolicies}, {"limits", c.bound}}
 	for _, step := range steps {
 		r := step.take(context.Background(), a)
 		e.Steps = append(e.Steps, ExplainedStep{step.name, r == nil})
 		if r != nil {
 			e.Verdict = string(policy.Refused)
+			if r.Kind == HeldForApproval {
+				e.Verdict = string(policy.Held)
+			}
 			e.Refusal = &ExplainedRefusal{r.Kind.String(), r.SQLState, r.Message, r.Detail, r.Hint}
 			break
 		}
 	}
-	e.describe(a)
-	return e
+	return a, e
 }
 
 func (e *Explanation) describe(a *admission) {
@@ -74,7 +98,7 @@ func (e *Explanation) describe(a *admission) {
 	e.Writes, e.Functions, e.Catalog = judgement.Writes, judgement.Functions, judgement.Catalog
 	switch {
 	case a.decision != nil:
-		e.Reasons, e.Remedies = a.decision.Reasons, a.decision.Remedies
+		e.Reasons, e.Remedies, e.Obligations = a.decision.Reasons, a.decision.Remedies, a.decision.Obligations
 	case a.failed != nil:
 		e.Reasons = a.failed.Reasons
 	}

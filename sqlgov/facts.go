@@ -30,7 +30,7 @@ type judged struct {
 	index *catalog.Index
 	names recordNames
 
-	decisions sync.Map // identity -> ruledDecision; at most one entry an identity
+	decisions [2]sync.Map // by door; identity -> ruledDecision; at most one entry an identity
 }
 
 // ruledDecision is a decision under one ruleset, with what the audit log says of it.
@@ -109,15 +109,24 @@ func cost(sql string, f *analyze.Facts) int64 {
 
 // decide returns the decision for the admission's identity, from the cache while the ruleset stands.
 func (j *judged) decide(a *admission) *ruledDecision {
-	if d, ok := j.decisions.Load(a.caller.Identity); ok && d.(*ruledDecision).rules == a.rules {
+	decisions := &j.decisions[0]
+	if a.caller.Door == MCP {
+		decisions = &j.decisions[1]
+	}
+	if d, ok := decisions.Load(a.caller.Identity); ok && d.(*ruledDecision).rules == a.rules {
 		return d.(*ruledDecision)
 	}
-	d := &ruledDecision{rules: a.rules, judgement: &audit.Judgement{}}
-	d.Decision = a.rules.Decide(a.input(j.facts))
+	d := a.ruled(a.rules.Decide(a.input(j.facts)))
+	decisions.Store(a.caller.Identity, d)
+	return d
+}
+
+// ruled is a decision on the admission's facts with what the audit log says of it.
+func (a *admission) ruled(decision *policy.Decision) *ruledDecision {
+	d := &ruledDecision{Decision: decision, rules: a.rules, judgement: &audit.Judgement{}}
 	a.nameVersions(d.judgement)
-	j.fill(d.judgement)
+	a.judged.fill(d.judgement)
 	d.judgement.Verdict = string(d.Verdict)
 	d.judgement.Reasons, _ = json.Marshal(d.Reasons) // plain strings and numbers: it cannot fail
-	j.decisions.Store(a.caller.Identity, d)
 	return d
 }

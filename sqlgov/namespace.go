@@ -8,6 +8,7 @@ type preparedStatement struct {
 	params []catalog.OID
 	judged *judged
 	bound  bindFrame // of a portal, if full texts are kept
+	taken  *taken    // of a portal: what has been handed out of it
 }
 
 // objectKey names a prepared statement ('S') or a portal ('P'). SQL's PREPARE shares the namespace of Parse.

@@ -1,6 +1,7 @@
 package sqlgov
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,8 +107,12 @@ func (e errWithheld) Error() string { return e.refusal.Message }
 func (c *Core) run(ctx context.Context, a *admission, maxRows int) (*Result, ending, *Refusal) {
 	stmt := &a.judged.facts.Statements[0]
 	col := newCollector(a, maxRows)
+	must := a.obligations()
 	req := RunRequest{SQL: a.sql, Pinned: pinned(a.index), Timeout: statementTimeout(a.src),
-		ReadOnly: !a.judged.names.changes && !callsOutside(stmt)}
+		ReadOnly: must.ReadOnly || !a.judged.names.changes && !callsOutside(stmt)}
+	if must.Timeout > 0 {
+		req.Timeout = min(req.Timeout, must.Timeout)
+	}
 	if req.ReadOnly {
 		req.Stateless, req.MaxRows = leavesNothing(stmt, a.index), col.res.Limit+1
 	}
@@ -170,6 +175,10 @@ func newCollector(a *admission, maxRows int) *collector {
 	bytes := int64(a.src.Limits.Bytes)
 	if bytes <= 0 {
 		bytes = defaultBytes
+	}
+	if must := a.obligations(); must.MaxRows > 0 || must.MaxBytes > 0 {
+		limit = min(limit, cmp.Or(must.MaxRows, limit))
+		bytes = min(bytes, cmp.Or(must.MaxBytes, bytes))
 	}
 	return &collector{a: a, res: &Result{DecisionID: a.id, Limit: limit, Rows: [][][]byte{}}, maxBytes: bytes}
 }

@@ -75,7 +75,7 @@ func (a *admission) newRecord() (*audit.Record, error) {
 
 // judgement is the decision's own one if it tells how the request fared, so that it is encoded once for all requests.
 func (a *admission) judgement() *audit.Judgement {
-	if a.decision != nil && (!a.refused || a.decision.Verdict == policy.Refused) {
+	if a.decision != nil && (!a.refused || a.decision.Verdict != policy.Allowed) {
 		return a.decision.judgement
 	}
 	j := &audit.Judgement{Verdict: string(policy.Refused)}

@@ -53,6 +53,11 @@ func (s *Session) lost(err error) error {
 
 // take accounts for one reply of the server and says what the client sees of it, if anything.
 func (s *Session) take(r *Reply) (out Output, show bool) {
+	if o := s.front(); o != nil && o.stopped != nil && !o.finished {
+		if out, show, handled := s.takeStopped(o, r); handled {
+			return out, show
+		}
+	}
 	switch r.Kind {
 	case ParameterStatus:
 		return s.takeParameter(r)
@@ -66,6 +71,9 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 		return s.takeError(r)
 	case DataRow:
 		if o := s.front(); o != nil {
+			if !s.row(o, len(r.Frame)) {
+				return Output{}, false
+			}
 			o.bytes += int64(len(r.Frame))
 			o.rows++
 			o.returned = true
@@ -198,6 +206,9 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 		}
 	}
 	fatal := r.Error.Severity == "FATAL" || r.Error.Severity == "PANIC"
+	if first.timedOut.Load() && first.sqlstate == "57014" {
+		return Output{Refusal: first.timeout(), Fatal: fatal}, true
+	}
 	if first.run != nil && first.run.withholds() {
 		return Output{Error: first.run.reduce(r.Error), Fatal: fatal}, true
 	}
@@ -254,6 +265,7 @@ func (s *Session) finish(o *op, status audit.Status) *Refusal {
 		return nil
 	}
 	o.finished = true
+	o.stopTimer()
 	if status == "" {
 		status = audit.OK
 		if o.sqlstate != "" {

@@ -43,8 +43,10 @@ type Session struct {
 	ended    uint64     // number of the newest segment whose ReadyForQuery has arrived
 	txStatus byte
 	skipping bool // the server skips everything up to the next Sync, which has not been sent yet
-	broken   error
-	names    namespace
+	// withholding is set when the server does not skip by itself, so that what it should skip must not be sent.
+	withholding bool
+	broken      error
+	names       namespace
 
 	tally tally
 }
@@ -68,6 +70,11 @@ type op struct {
 	rows      int64
 	bytes     int64
 	sqlstate  string
+
+	taken   *taken   // of the portal or the Query
+	stopped *Refusal // why its rows are withheld from here on
+	rest    int      // bytes withheld
+	clock
 }
 
 type opKind byte
@@ -183,7 +190,7 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 		return s.reject(&op{kind: opQuery, refusal: r})
 	}
 	s.tally.statements.Add(1)
-	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts)}
+	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts), taken: &taken{}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
 	return s.send(o, frame)
 }
@@ -215,6 +222,7 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 		return s.Reject(ctx, false, noStatement(statement))
 	}
 	bound := *st
+	bound.taken = &taken{}
 	if rs := s.core.Rules.Current(); rs != nil && rs.Document.Audit.KeepText != "" {
 		bound.bound = bytes.Clone(frame)
 	}
@@ -251,7 +259,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 		return s.reject(&op{kind: opExecute, refusal: r})
 	}
 	s.tally.statements.Add(1)
-	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts)}, frame)
+	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts), taken: st.taken}, frame)
 }
 
 // CloseObject takes a Close message for a statement ('S') or a portal ('P').
@@ -281,6 +289,8 @@ func (s *Session) reject(o *op) error {
 		return err
 	}
 	switch {
+	case s.withheld(o):
+		return nil
 	case o.kind == opQuery:
 		return s.wire.SendRejected(RejectedQuery)
 	case o.unnamed:
@@ -293,7 +303,12 @@ func (s *Session) send(o *op, frame []byte) error {
 	if err := s.enqueue(o); err != nil {
 		return err
 	}
-	return s.wire.Send(frame)
+	if s.withheld(o) {
+		return nil
+	}
+	err := s.wire.Send(frame)
+	s.limitTime(o)
+	return err
 }
 
 // enqueue notes a message that is about to be sent. One that the server will skip gets no reply, so it is not noted;
@@ -318,6 +333,16 @@ func (s *Session) enqueue(o *op) error {
 		s.finish(o, audit.Canceled)
 	}
 	return nil
+}
+
+// withheld reports if a message must not reach the server, which would not skip it.
+func (s *Session) withheld(o *op) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.kind == opSync {
+		s.withholding = false
+	}
+	return s.withholding
 }
 
 // makeRoom waits while too many messages are in flight. Meanwhile the client has to wait as well.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"interlock/catalog"
 	"interlock/internal/config"
+	"interlock/internal/gateway"
 	"interlock/internal/store"
 	"interlock/sqlgov/policy"
 )
@@ -30,23 +30,78 @@ func loadConfig(cmd *cobra.Command) (*config.Config, error) {
 	return config.Load(configPath(cmd))
 }
 
-// judgingState is the ruleset in force and the newest catalog of a source, from the control store.
-func judgingState(ctx context.Context, st *store.Store, source string) (*policy.Ruleset, *catalog.Index, error) {
-	rules, _, err := st.CurrentRuleset(ctx)
+// judging says what offline judgements are made from: files, or else the control store.
+type judging struct{ governance, catalog string }
+
+func (j *judging) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&j.governance, "governance", "", "judge by this governance document, and not by the ruleset in the control store")
+	cmd.Flags().StringVar(&j.catalog, "catalog", "", "judge by this catalog snapshot, as \"interlock source catalog\" prints it, and not by the newest in the control store")
+}
+
+// load returns the ruleset and the catalog of a source, which is nil if it was never scanned.
+func (j *judging) load(cmd *cobra.Command, source string) (*policy.Ruleset, *catalog.Index, error) {
+	rules, err := j.rules(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
-	if rules == nil {
-		return nil, nil, fmt.Errorf("the control store has no ruleset yet: run the gateway once")
+	index, err := j.index(cmd, source)
+	return rules, index, err
+}
+
+func (j *judging) rules(cmd *cobra.Command) (*policy.Ruleset, error) {
+	if j.governance != "" {
+		return compileFile(j.governance)
 	}
-	snap, err := st.LatestCatalog(ctx, source)
+	st, err := openStore(cmd)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if snap == nil {
-		return rules, nil, nil
+	defer st.Close()
+	rules, _, err := st.CurrentRuleset(cmd.Context())
+	if err == nil && rules == nil {
+		err = fmt.Errorf("the control store has no ruleset yet: run the gateway once")
 	}
-	return rules, catalog.NewIndex(snap), nil
+	return rules, err
+}
+
+func (j *judging) index(cmd *cobra.Command, source string) (*catalog.Index, error) {
+	var snap *catalog.Snapshot
+	if j.catalog != "" {
+		content, err := os.ReadFile(j.catalog)
+		if err != nil {
+			return nil, fmt.Errorf("reading the catalog: %w", err)
+		}
+		if snap, err = catalog.Decode(content); err != nil {
+			return nil, fmt.Errorf("reading the catalog %s: %w", j.catalog, err)
+		}
+		return catalog.NewIndex(snap), nil
+	}
+	st, err := openStore(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	if snap, err = st.LatestCatalog(cmd.Context(), source); err != nil || snap == nil {
+		return nil, err
+	}
+	return catalog.NewIndex(snap), nil
+}
+
+func openStore(cmd *cobra.Command) (*store.Store, error) {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return nil, err
+	}
+	st, _, err := gateway.OpenControl(cmd.Context(), cfg)
+	return st, err
+}
+
+func compileFile(path string) (*policy.Ruleset, error) {
+	doc, err := config.LoadGovernance(path)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Compile(doc)
 }
 
 func randomHex(bytes int) (string, error) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,23 +21,24 @@ import (
 func explainCommand() *cobra.Command {
 	var f auditFilter
 	var asJSON bool
-	var as string
+	var h hypothesis
 	cmd := &cobra.Command{
 		Use:   "explain [DECISION-ID | --as IDENTITY --source SOURCE SQL]",
 		Short: "Explain a recorded decision, or what would be decided",
 		Long: "With a decision id, or with filters, explain shows recorded decisions with every reason. With --as it judges a\n" +
-			"statement offline, from the ruleset and the catalog in the control store; \"-\" reads the statement from standard input.\n" +
-			"It exits with 1 if that statement would be refused.",
+			"statement offline, step by step, from the ruleset and the catalog in the control store, or from --governance and --catalog;\n" +
+			"\"-\" reads the statement from standard input. It exits with 1 if that statement would be refused or held.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if as != "" {
-				return explainStatement(cmd, as, f.Source, args, asJSON)
+			if h.as != "" {
+				h.source, h.door = f.Source, f.Door
+				return explainStatement(cmd, &h, args, asJSON)
 			}
 			return explainRecorded(cmd, &f, args, asJSON)
 		},
 	}
 	f.bind(cmd)
-	cmd.Flags().StringVar(&as, "as", "", "judge the statement for this identity")
+	h.bind(cmd)
 	cmd.Flags().IntVar(&f.Limit, "limit", 1, "explain at most this many recorded decisions")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a decision")
 	return cmd
@@ -142,6 +145,9 @@ func reasonLine(r *policy.Reason) string {
 		mark = "yes"
 	}
 	line := mark
+	if m := r.Policy; m != nil {
+		return line + " " + policyLine(m)
+	}
 	if n := r.Need; n.Action != "" {
 		line += fmt.Sprintf(" %s on %s", n.Action, strings.Trim(n.Schema+"."+n.Object+"."+n.Column, "."))
 	}
@@ -156,28 +162,39 @@ func reasonLine(r *policy.Reason) string {
 	return line
 }
 
-func explainStatement(cmd *cobra.Command, identity, source string, args []string, asJSON bool) error {
-	if source == "" || len(args) != 1 {
+// hypothesis is the command line of a request that could be made.
+type hypothesis struct {
+	as, source, door, client, application, at string
+	state                                     judging
+}
+
+func (h *hypothesis) bind(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&h.as, "as", "", "judge the statement for this identity")
+	fl.StringVar(&h.client, "client", "", "with --as: IP address of the client")
+	fl.StringVar(&h.application, "application", "", "with --as: name of the client's application")
+	fl.StringVar(&h.at, "at", "", "with --as: when the statement comes; default now")
+	h.state.bind(cmd)
+}
+
+func explainStatement(cmd *cobra.Command, h *hypothesis, args []string, asJSON bool) error {
+	if h.source == "" || len(args) != 1 {
 		return usage("explain --as needs --source and one statement")
+	}
+	at, err := parseWhen(h.at, time.Now())
+	if err != nil {
+		return usage("--at: %v", err)
 	}
 	sql, err := statementText(args[0])
 	if err != nil {
 		return err
 	}
-	cfg, err := loadConfig(cmd)
+	rules, index, err := h.state.load(cmd, h.source)
 	if err != nil {
 		return err
 	}
-	st, _, err := gateway.OpenControl(cmd.Context(), cfg)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	rules, index, err := judgingState(cmd.Context(), st, source)
-	if err != nil {
-		return err
-	}
-	e := sqlgov.Explain(rules, index, identity, source, sql)
+	e := sqlgov.Explain(rules, index, sqlgov.Hypothesis{SQL: sql, Source: h.source, At: at,
+		Caller: sqlgov.Caller{Identity: h.as, Door: sqlgov.Door(h.door), ClientAddr: h.client, Application: h.application}})
 	if asJSON {
 		err = printJSON(cmd.OutOrStdout(), e)
 	} else {
@@ -205,7 +222,7 @@ func printExplanation(w io.Writer, e *sqlgov.Explanation) error {
 	for _, s := range e.Steps {
 		result := "passed"
 		if !s.Passed {
-			result = "refused"
+			result = map[string]string{"hold": "held", "refuse": "refused"}[e.Verdict]
 		}
 		p.line("step", s.Name+": "+result)
 	}
@@ -219,14 +236,32 @@ func printExplanation(w io.Writer, e *sqlgov.Explanation) error {
 		p.line("sqlstate", r.SQLState)
 		p.refusal(r.Message, r.Detail, r.Hint)
 	}
+	if b, err := json.Marshal(e.Obligations); err == nil && e.Refusal == nil && string(b) != "{}" {
+		p.line("obliges", string(b))
+	}
 	for _, r := range e.Remedies {
 		p.line("remedy", remedyLine(&r))
 	}
 	return p.err
 }
 
+// policyLine is a policy that was met: policy no-bulk (governance.yaml:40) refuse [dry-run].
+func policyLine(m *policy.Match) string {
+	line := fmt.Sprintf("policy %s (%s:%d): %s", m.Policy, filepath.Base(m.File), m.Line, strings.Join(m.Effects, ", "))
+	if m.Error != "" {
+		line += "; not evaluated: " + m.Error
+	}
+	if m.State == policy.DryRun {
+		line += " [dry-run, not enforced]"
+	}
+	return line
+}
+
 func remedyLine(r *policy.Remedy) string {
-	if r.Change == "allow" {
+	switch r.Change {
+	case "except":
+		return fmt.Sprintf("make policy %s not hold for this, line %d", r.Policy, r.Line)
+	case "allow":
 		return fmt.Sprintf("allow %s on %s in source role %s", r.Action, r.Resource, r.Role)
 	}
 	return fmt.Sprintf("remove the deny of %s on %s in source role %s, line %d", r.Action, r.Resource, r.Role, r.Line)

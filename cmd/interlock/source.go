@@ -11,7 +11,7 @@ import (
 
 func sourceCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "source", Short: "Look at the sources"}
-	cmd.AddCommand(sourceScanCommand())
+	cmd.AddCommand(sourceScanCommand(), sourceCatalogCommand())
 	return cmd
 }
 
@@ -54,6 +54,35 @@ func sourceScanCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func sourceCatalogCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "catalog SOURCE",
+		Short: "Print the newest catalog of a source, for --catalog",
+		Long:  "Catalog writes the newest snapshot in the control store to standard output, compressed. With it, explain, access, diff and\npolicy work where there is no control store.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, err := openStore(cmd)
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			snap, err := st.LatestCatalog(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if snap == nil {
+				return fmt.Errorf("the control store has no catalog of source %q", args[0])
+			}
+			content, err := snap.Encode()
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(content)
+			return err
+		},
+	}
 }
 
 func scanSource(cmd *cobra.Command, id string) (*scanned, error) {

@@ -136,6 +136,8 @@ func (g *governance) shape() shape {
 			{"sources", &table{"Sources by id. For PostgreSQL clients the id is the database name.", g.source}},
 			{"source_roles", &table{"Roles by name. A role is a named set of permissions on one source.", g.role}},
 			{"identities", &table{"Identities by name. For PostgreSQL clients the name is the user name.", g.identity}},
+			{"labels", &table{"Labels by name. A label names columns, for the conditions of policies.", g.label}},
+			{"policies", &table{"Policies by name.", g.policy}},
 			{"audit", &object{
 				about: "What the audit log keeps.",
 				fields: []field{{"keep_text", text(&g.doc.Audit.KeepText, "", "Public key of the owner for whom the full text and the parameters of each statement are sealed, as \"interlock audit owner-key\" prints it. "+
@@ -225,15 +227,19 @@ func finishUpstream(u *policy.UpstreamSpec, r *reader, node func(string) *yaml.N
 
 func sourceLimitsShape(l *policy.SourceLimits) shape {
 	var bytes int64
+	limits := append(rateFields(&l.Rate, "each identity on the source"), concurrencyFields(&l.Concurrency, "all identities on the source")...)
 	return &object{
 		about: "What may be taken from the source.",
-		fields: []field{
+		fields: append([]field{
 			{"connections", integer(&l.Connections, "Connections to the server in all. Default: 50.", bounds{1, 100_000, 0})},
 			{"statement_timeout", duration(&l.StatementTimeout, "A statement that runs longer is cancelled. Default: 5m.", time.Millisecond, day, 0)},
 			{"rows", integer(&l.Rows, "Rows of one result over MCP. Default: 1000.", bounds{1, 10_000_000, 0})},
 			{"bytes", size(&bytes, "Size of one result over MCP. Default: 8MiB.", bounds{kib, gib, 0})},
+		}, limits...),
+		done: func(r *reader, node func(string) *yaml.Node) {
+			l.Bytes = int(bytes)
+			checkLimits(&l.Rate, &l.Concurrency, r, node)
 		},
-		done: func(*reader, func(string) *yaml.Node) { l.Bytes = int(bytes) },
 	}
 }
 
@@ -311,6 +317,9 @@ func (g *governance) identity(key *yaml.Node) shape {
 		required: []string{"kind"},
 		fields: []field{
 			{"kind", choice(&who.Kind, "", "What the identity is.", policy.IdentityKinds...)},
+			{"team", words(&who.Team, "", "Team of the identity, for the conditions of policies.")},
+			{"attributes", attributesShape(&who.Attributes)},
+			{"limits", identityLimitsShape(&who.Limits)},
 			{"grants", &list{about: "Roles that the identity holds, by source.", item: func() shape { return grantShape(&who) }}},
 		},
 		done: func(*reader, func(string) *yaml.Node) { g.doc.Identities = append(g.doc.Identities, who) },

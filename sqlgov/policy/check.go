@@ -66,6 +66,8 @@ func Check(doc *Document) Problems {
 	for i := range doc.Identities {
 		c.identity(&doc.Identities[i], seen)
 	}
+	c.labels()
+	c.policies()
 	return c.problems
 }
 

@@ -18,6 +18,8 @@ type Ruleset struct {
 	sources map[string]*SourceSpec
 	people  map[string]*Identity
 	grants  map[grantKey]*grantSet
+
+	policies *policySet
 }
 
 type grantKey struct{ identity, source string }
@@ -69,7 +71,8 @@ func Compile(doc *Document) (*Ruleset, error) {
 			r.grants[grantKey{who.Name, g.Source}] = compileGrant(g, roles)
 		}
 	}
-	return r, nil
+	r.policies, err = compilePolicies(doc)
+	return r, err
 }
 
 func digest(doc *Document) (string, error) {

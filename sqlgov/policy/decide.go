@@ -2,12 +2,13 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"interlock/catalog"
 	"interlock/sqlgov/analyze"
 )
 
-// Decide judges everything that a text needs. It is pure, judges every need even after one was refused, and refuses
+// Decide judges everything that a text needs, and then every policy. It is pure, judges every need even after one was refused, and refuses
 // whatever it does not know: an identity without a grant, a kind of statement, a relation that is not in the catalog.
 func (r *Ruleset) Decide(in Input) *Decision {
 	j := r.judge(in)
@@ -23,7 +24,10 @@ func (r *Ruleset) Decide(in Input) *Decision {
 	for i := range in.Facts.Statements {
 		j.statement(&in.Facts.Statements[i])
 	}
-	return j.decision()
+	j.policies()
+	d := j.decision()
+	d.conclude()
+	return d
 }
 
 func noGrant(source string) *Decision {
@@ -35,6 +39,7 @@ func noGrant(source string) *Decision {
 
 // judge collects the reasons of one decision.
 type judge struct {
+	rules  *Ruleset
 	in     Input
 	set    *grantSet
 	seen   map[needKey]bool
@@ -51,13 +56,13 @@ func (r *Ruleset) judge(in Input) *judge {
 	if in.Catalog == nil {
 		in.Catalog = catalog.NewIndex(&catalog.Snapshot{})
 	}
-	return &judge{in: in, set: set, seen: make(map[needKey]bool, 16), made: &Decision{Verdict: Allowed, Roles: set.roles}}
+	return &judge{rules: r, in: in, set: set, seen: make(map[needKey]bool, 16), made: &Decision{Verdict: Allowed, Roles: set.roles}}
 }
 
 func (j *judge) decision() *Decision {
 	d := j.made
 	for _, reason := range d.Reasons {
-		if !reason.Granted {
+		if !reason.Granted && reason.Policy == nil {
 			d.Denied = append(d.Denied, reason)
 		}
 	}
@@ -69,12 +74,13 @@ func (j *judge) decision() *Decision {
 	return d
 }
 
+// statementKinds are the kinds that can be judged.
+var statementKinds = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Truncate, analyze.Prepare,
+	analyze.Execute, analyze.Begin, analyze.Commit, analyze.Rollback, analyze.Savepoint, analyze.Release, analyze.Set, analyze.Show,
+	analyze.Discard, analyze.Deallocate, analyze.Empty}
+
 func (j *judge) statement(s *analyze.Statement) {
-	switch s.Kind {
-	case analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Truncate, analyze.Prepare, analyze.Execute,
-		analyze.Begin, analyze.Commit, analyze.Rollback, analyze.Savepoint, analyze.Release, analyze.Set, analyze.Show,
-		analyze.Discard, analyze.Deallocate, analyze.Empty:
-	default:
+	if !slices.Contains(statementKinds, s.Kind) {
 		j.add(Reason{Note: fmt.Sprintf("unknown kind of statement %q", s.Kind)})
 	}
 	for i := range s.Reads {

@@ -28,15 +28,17 @@ type Need struct {
 	AnyColumn bool `json:"any_column,omitempty"`
 }
 
-// Reason is why a need was met or not: the permission that decided, or none.
+// Reason is why a need was met or not: the permission that decided, or none; or a policy that was met.
 type Reason struct {
-	Need    Need   `json:"need"`
+	Need    Need   `json:"need,omitzero"`
 	Granted bool   `json:"granted"`
 	Effect  Effect `json:"effect,omitempty"`  // of the deciding permission; "" when none matched
 	Role    string `json:"role,omitempty"`    // source role that holds it
 	Pattern string `json:"pattern,omitempty"` // resource pattern as written
 	Line    int    `json:"line,omitempty"`    // of the permission in the governance document
 	Note    string `json:"note,omitempty"`    // for example "built-in function, reviewed as pure"
+	// Policy is set when the reason is a policy that was met, and not a permission. Then there is no Need.
+	Policy *Match `json:"policy,omitempty"`
 }
 
 // Decision is the outcome for one text, with every reason. It never short-circuits: all needs are judged.
@@ -44,7 +46,7 @@ type Decision struct {
 	Verdict Verdict  `json:"verdict"`
 	Roles   []string `json:"roles"`
 	Reasons []Reason `json:"reasons"`
-	// Denied lists the needs that were not met, in the order of the text. Empty when allowed.
+	// Denied lists the needs that no role meets, in the order of the text. Empty when the roles allow everything.
 	Denied []Reason `json:"denied,omitempty"`
 	// Message, Detail and Hint teach the caller; empty when allowed. They name only what the caller typed and what
 	// the caller may use.
@@ -63,12 +65,16 @@ type Decision struct {
 	WithholdDetail bool `json:"withhold_detail,omitempty"`
 	// Obligations come from the policies that matched.
 	Obligations Obligations `json:"obligations,omitzero"`
+
+	pending []pendingPolicy // policies that depend on circumstances; see Ruleset.Settle
+	against *objection
 }
 
 // Input is what a decision depends on.
 type Input struct {
 	Identity string
 	Source   string
+	Door     string         // how the request came in; "" if no door is meant
 	Facts    *analyze.Facts // not used by DecideError
 	Catalog  *catalog.Index
 	// Typed reports if the caller typed a name (see analyze.Typed). Nil means that nothing was typed, so that
@@ -78,9 +84,11 @@ type Input struct {
 
 // Remedy is one change of the governance document.
 type Remedy struct {
-	Change   string `json:"change"` // "allow": add a permission; "remove": take a deny away
-	Role     string `json:"role"`
-	Action   Action `json:"action"`
-	Resource string `json:"resource"`
-	Line     int    `json:"line,omitempty"` // of the deny to take away
+	// Change is "allow": add a permission; "remove": take a deny away; or "except": make a policy not hold.
+	Change   string `json:"change"`
+	Role     string `json:"role,omitempty"`
+	Action   Action `json:"action,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	Line     int    `json:"line,omitempty"`   // of the deny to take away, or of the policy
+	Policy   string `json:"policy,omitempty"` // to except from
 }

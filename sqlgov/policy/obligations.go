@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Obligations are what the core must do to a statement that the policies let through. The zero value is no obligation.
 // When several policies matched, each bound is the strictest of them.
@@ -12,9 +15,10 @@ type Obligations struct {
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	// ReadOnly says that the statement must run where the server itself refuses every change.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// Hold is set when the statement waits for a person. It is the first hold rule that matched; the others have added
-	// their groups, and the highest number of approvers counts.
-	Hold *Hold `json:"hold,omitempty"`
+	// Hold is set when the statement waits for a person. MoreHolds are what other policies ask for beside it: the statement
+	// runs when every one of them is met.
+	Hold      *Hold  `json:"hold,omitempty"`
+	MoreHolds []Hold `json:"more_holds,omitempty"`
 	// Rates are the rate limits that the statement counts against, all of them, in the order of the document. A statement
 	// over any of them is refused.
 	Rates []Rate `json:"rates,omitempty"`
@@ -52,4 +56,53 @@ type Rate struct {
 	Burst  int           `json:"burst"` // at least 1
 	// Message is the policy's own text for the caller; "" means the usual one.
 	Message string `json:"message,omitempty"`
+}
+
+// add joins what a policy obliges to; the strictest bound counts.
+func (o *Obligations) add(p *PolicySpec) {
+	o.ReadOnly = o.ReadOnly || p.ReadOnly
+	if c := p.Cap; c != nil {
+		o.MaxRows = stricter(o.MaxRows, c.Rows)
+		o.MaxBytes = stricter(o.MaxBytes, c.Bytes)
+		o.Timeout = stricter(o.Timeout, c.Time)
+	}
+	if h := p.Hold; h != nil {
+		o.hold(p)
+	}
+	if l := p.Limit; l != nil {
+		rate := Rate{Rule: p.Name, Per: l.Per, Limit: l.Requests, Window: l.Window, Burst: l.Burst, Message: p.Message}
+		if rate.Per == "" {
+			rate.Per = PerIdentity
+		}
+		if rate.Window == 0 {
+			rate.Window = time.Minute
+		}
+		if rate.Burst == 0 {
+			rate.Burst = rate.Limit
+		}
+		o.Rates = append(o.Rates, rate)
+	}
+}
+
+func (o *Obligations) hold(p *PolicySpec) {
+	h := Hold{Rule: p.Name, Groups: p.Hold.Groups, Approvers: max(1, p.Hold.Approvers), Expires: p.Hold.Expires, Reason: p.Message}
+	if o.Hold == nil {
+		o.Hold = &h
+		return
+	}
+	o.MoreHolds = append(o.MoreHolds, h)
+}
+
+// stricter is the smaller of two bounds, of which 0 is none.
+func stricter[T int | int64 | time.Duration](a, b T) T {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// clone copies what add would change in place.
+func (o Obligations) clone() Obligations {
+	o.MoreHolds, o.Rates = slices.Clone(o.MoreHolds), slices.Clone(o.Rates)
+	return o
 }

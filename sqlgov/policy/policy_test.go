@@ -247,7 +247,8 @@ func TestDecideKeepsEveryReason(t *testing.T) {
 	if len(d.Denied) != 2 || d.Denied[0] != want[0] || d.Denied[1] != want[2] {
 		t.Errorf("denied %+v", d.Denied)
 	}
-	remedies := []Remedy{{"remove", "analyst", TableSelect, "*.*.ssn", 12}, {"allow", "analyst", TableSelect, "hr.salaries.id", 0}}
+	remedies := []Remedy{{Change: "remove", Role: "analyst", Action: TableSelect, Resource: "*.*.ssn", Line: 12},
+		{Change: "allow", Role: "analyst", Action: TableSelect, Resource: "hr.salaries.id"}}
 	if len(d.Remedies) != 2 || d.Remedies[0] != remedies[0] || d.Remedies[1] != remedies[1] {
 		t.Errorf("remedies %+v", d.Remedies)
 	}

@@ -27,7 +27,7 @@ func (g *grantSet) remedies(n *Need) []Remedy {
 		switch {
 		case !r.resource.reaches(n.Schema, n.Object) || n.Column != "" && !r.resource.column(n.Column):
 		case r.effect == Deny:
-			all = append(all, Remedy{"remove", r.role, n.Action, r.resource.Text, r.line})
+			all = append(all, Remedy{Change: "remove", Role: r.role, Action: n.Action, Resource: r.resource.Text, Line: r.line})
 		default:
 			allowed = true
 		}

@@ -46,6 +46,8 @@ type Document struct {
 	Sources    []SourceSpec `json:"sources"`
 	Roles      []RoleSpec   `json:"source_roles"`
 	Identities []Identity   `json:"identities"`
+	Labels     []LabelSpec  `json:"labels,omitempty"`
+	Policies   []PolicySpec `json:"policies,omitempty"`
 	Audit      AuditSpec    `json:"audit,omitzero"`
 }
 
@@ -89,6 +91,9 @@ type SourceLimits struct {
 	StatementTimeout time.Duration `json:"statement_timeout,omitempty"` // 5 minutes
 	Rows             int           `json:"rows,omitempty"`              // rows of one MCP result; 1000
 	Bytes            int           `json:"bytes,omitempty"`             // bytes of one MCP result; 8 MiB
+	// Rate counts the statements of each identity on the source by itself, Concurrency those of all together.
+	Rate        RateLimit   `json:"rate,omitzero"`
+	Concurrency Concurrency `json:"concurrency,omitzero"`
 }
 
 // RoleSpec is a named set of permissions on one source.
@@ -127,6 +132,10 @@ type Identity struct {
 	Kind   string  `json:"kind"` // human, agent, service
 	Line   int     `json:"line"`
 	Grants []Grant `json:"grants"`
+	// Team and Attributes are for the conditions of policies.
+	Team       string            `json:"team,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Limits     IdentityLimits    `json:"limits,omitzero"`
 }
 
 // Grant gives an identity roles on one source.
