@@ -23,6 +23,8 @@ type Config struct {
 	Store      Store     `json:"store"`
 	Audit      Audit     `json:"audit"`
 	Limits     Limits    `json:"limits"`
+	Breaker    Breaker   `json:"breaker"`
+	Redis      Redis     `json:"redis,omitzero"`
 	MCP        MCP       `json:"mcp"`
 	Log        Log       `json:"log"`
 }
@@ -55,9 +57,25 @@ type Store struct {
 
 // Audit is how the audit log is written.
 type Audit struct {
-	Sync         string        `json:"sync"` // "group" or "always"
-	SyncInterval time.Duration `json:"sync_interval"`
-	SegmentBytes int64         `json:"segment_bytes"`
+	Node               string        `json:"node,omitempty"` // "": the host's name
+	Sync               string        `json:"sync"`           // "group", "always" or "relaxed"
+	SyncInterval       time.Duration `json:"sync_interval"`
+	RelaxedWindow      time.Duration `json:"relaxed_window"`
+	SegmentBytes       int64         `json:"segment_bytes"`
+	Compression        string        `json:"compression"` // "gzip" or "none"
+	CheckpointInterval time.Duration `json:"checkpoint_interval"`
+	Sinks              []AuditSink   `json:"sinks,omitempty"`
+}
+
+// AuditSink is a place that the audit log is sent to.
+type AuditSink struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`              // "file", "http" or "syslog"
+	Path    string `json:"path,omitempty"`    // of a file
+	URL     string `json:"url,omitempty"`     // of an HTTP endpoint
+	Token   string `json:"token,omitempty"`   // reference to the bearer token of an HTTP endpoint
+	Address string `json:"address,omitempty"` // of a syslog server: udp://, tcp://, tls:// host:port, or unix:// path
+	Only    string `json:"only"`              // "all" or "checkpoints"
 }
 
 // Limits bound what clients may take from this node. Every field has its default set by Load and Default.
@@ -79,6 +97,23 @@ type Limits struct {
 	UpstreamIdleTimeout       time.Duration `json:"upstream_idle_timeout"`
 	UpstreamLifetime          time.Duration `json:"upstream_lifetime"`
 	ShutdownTimeout           time.Duration `json:"shutdown_timeout"`
+	// StrangerFailures is how many requests of one client address that prove no identity are recorded each minute.
+	StrangerFailures int `json:"stranger_failures"`
+}
+
+// Breaker says when a source counts as lost.
+type Breaker struct {
+	Failures int           `json:"failures"` // in a row
+	Pause    time.Duration `json:"pause"`
+}
+
+// Redis is where nodes share state. Without a URL they do not.
+type Redis struct {
+	URL       string        `json:"url,omitempty"` // reference
+	CA        string        `json:"ca,omitempty"`
+	Prefix    string        `json:"prefix,omitempty"`
+	Timeout   time.Duration `json:"timeout,omitempty"`
+	LostShare int           `json:"lost_share,omitempty"` // percent
 }
 
 // MCP says who may reach the MCP endpoint from a browser and under which names.
@@ -128,7 +163,16 @@ func parse(name string, data []byte, lookup func(string) (string, bool)) (*Confi
 
 // anchor makes the paths of the file absolute.
 func (c *Config) anchor(dir string) {
-	paths := []*string{&c.DataDir, &c.Governance}
+	paths := []*string{&c.DataDir, &c.Governance, &c.Redis.CA}
+	if path, isFile := cutFile(c.Redis.URL); isFile {
+		c.Redis.URL = "file:" + under(dir, path)
+	}
+	for i := range c.Audit.Sinks {
+		paths = append(paths, &c.Audit.Sinks[i].Path)
+		if path, isFile := cutFile(c.Audit.Sinks[i].Token); isFile {
+			c.Audit.Sinks[i].Token = "file:" + under(dir, path)
+		}
+	}
 	for _, l := range []*Listener{&c.Listeners.PGWire, &c.Listeners.MCP, &c.Listeners.Admin} {
 		if l.TLS != nil {
 			paths = append(paths, &l.TLS.Cert, &l.TLS.Key, &l.TLS.ClientCA)

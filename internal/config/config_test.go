@@ -19,9 +19,11 @@ func TestDefault(t *testing.T) {
 	want := &Config{
 		DataDir: "interlock-data", Governance: "governance.yaml",
 		Listeners: Listeners{Listener{Address: "127.0.0.1:6432"}, Listener{Address: "127.0.0.1:8642"}, Listener{Address: "127.0.0.1:8643"}},
-		Store:     Store{"sqlite"}, Audit: Audit{"group", 20 * time.Millisecond, 64 << 20},
+		Store:     Store{"sqlite"}, Audit: Audit{Sync: "group", SyncInterval: 20 * time.Millisecond, RelaxedWindow: 2 * time.Second, SegmentBytes: 64 << 20,
+			Compression: "gzip", CheckpointInterval: time.Minute},
 		Limits: Limits{1000, 500, 256, 30 * time.Second, 0, 64 << 20, 10 << 20, 1_000_000, 10_000, 64 << 20, 4 << 20, 64,
-			10 * time.Second, 10 * time.Second, 5 * time.Minute, time.Hour, 30 * time.Second},
+			10 * time.Second, 10 * time.Second, 5 * time.Minute, time.Hour, 30 * time.Second, 60},
+		Breaker: Breaker{5, 10 * time.Second}, Redis: Redis{Prefix: "interlock", Timeout: 250 * time.Millisecond, LostShare: 25},
 		Log: Log{"info", "json"},
 	}
 	if got := Default(); !reflect.DeepEqual(got, want) {
@@ -68,6 +70,9 @@ limits:
   upstream_idle_timeout: 3s
   upstream_lifetime: 4h
   shutdown_timeout: 0s
+  stranger_failures: 7
+breaker: {failures: 3, pause: 1m}
+redis: {url: "file:redis.url", ca: tls/ca.pem, prefix: "gateway:eu", timeout: 100ms, lost_share: 10}
 mcp:
   allowed_origins: ["https://chat.example", "http://localhost:3000"]
   allowed_hosts: [gateway.example, "gateway.example:8642"]
@@ -91,10 +96,13 @@ func TestLoad(t *testing.T) {
 		Listeners: Listeners{
 			Listener{Address: "0.0.0.0:7777", TLS: &TLS{filepath.Join(dir, "tls/c.pem"), filepath.Join(dir, "tls/k.pem"), filepath.Join(dir, "tls/ca.pem")}},
 			Listener{Address: "[::1]:0", Disabled: true}, Listener{Address: "localhost:9"}},
-		Store: Store{"sqlite"}, Audit: Audit{"always", 5 * time.Millisecond, 1 << 20},
-		Limits: Limits{32, 10, 9, 90 * time.Second, 0, 65536, 64 << 10, 1000, 1, 1 << 30, 2 << 10, 2, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Hour, 0},
-		MCP:    MCP{[]string{"https://chat.example", "http://localhost:3000"}, []string{"gateway.example", "gateway.example:8642"}},
-		Log:    Log{"debug", "console"},
+		Store: Store{"sqlite"}, Audit: Audit{Sync: "always", SyncInterval: 5 * time.Millisecond, RelaxedWindow: 2 * time.Second,
+			SegmentBytes: 1 << 20, Compression: "gzip", CheckpointInterval: time.Minute},
+		Limits:  Limits{32, 10, 9, 90 * time.Second, 0, 65536, 64 << 10, 1000, 1, 1 << 30, 2 << 10, 2, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Hour, 0, 7},
+		Breaker: Breaker{3, time.Minute},
+		Redis:   Redis{"file:" + filepath.Join(dir, "redis.url"), filepath.Join(dir, "tls/ca.pem"), "gateway:eu", 100 * time.Millisecond, 10},
+		MCP:     MCP{[]string{"https://chat.example", "http://localhost:3000"}, []string{"gateway.example", "gateway.example:8642"}},
+		Log:     Log{"debug", "console"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

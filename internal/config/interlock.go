@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -39,6 +42,8 @@ func shapeOf(c *Config) shape {
 			}},
 			{"audit", auditShape(&c.Audit)},
 			{"limits", limitsShape(&c.Limits)},
+			{"breaker", breakerShape(&c.Breaker)},
+			{"redis", redisShape(&c.Redis)},
 			{"mcp", mcpShape(&c.MCP)},
 			{"log", &object{
 				about: "Operational log, on standard error.",
@@ -106,10 +111,63 @@ func auditShape(a *Audit) shape {
 	return &object{
 		about: "Audit log, in the data directory.",
 		fields: []field{
-			{"sync", choice(&a.Sync, "group", "group: a result may be released before its record is on the disk, a write never; always: no result is released before.", "group", "always")},
+			{"node", text(&a.Node, "", "Name of this node in the log. Default: the name of the host.", `^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`, checkNode)},
+			{"sync", choice(&a.Sync, "group", "group: a result may be released before its record is on the disk, a write never; always: no result is released before; "+
+				"relaxed: a result may be released before its record is written.", "group", "always", "relaxed")},
 			{"sync_interval", duration(&a.SyncInterval, "Longest time until a record is on the disk (sync: group).", time.Millisecond, time.Second, 20*time.Millisecond)},
+			{"relaxed_window", duration(&a.RelaxedWindow, "Longest time that a record waits to be written (sync: relaxed), and so what a killed process loses.", 100*time.Millisecond, time.Minute, 2*time.Second)},
 			{"segment_bytes", size(&a.SegmentBytes, "A segment file of this size is closed and the next one begun.", bounds{64 * kib, 4 * gib, 64 * mib})},
+			{"compression", choice(&a.Compression, "gzip", "Form of closed segments.", "gzip", "none")},
+			{"checkpoint_interval", duration(&a.CheckpointInterval, "Longest time from a record to a signed checkpoint that covers it.", time.Second, 24*time.Hour, time.Minute)},
+			{"sinks", &table{"Places that the log is sent to, by name.", func(key *yaml.Node) shape { return sinkShape(a, key) }}},
 		},
+	}
+}
+
+func checkNode(name string) error {
+	if !nodeForm.MatchString(name) {
+		return fmt.Errorf("%q is no name of a node; use letters, digits, '.', '_' and '-'", name)
+	}
+	return nil
+}
+
+var nodeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+func sinkShape(a *Audit, key *yaml.Node) shape {
+	s := AuditSink{Name: value(key)}
+	return &object{
+		about:    "A place that the log is sent to, entry by entry in the order of the log. Each has a position of its own.",
+		required: []string{"kind"},
+		fields: []field{
+			{"kind", choice(&s.Kind, "", "file: lines are appended to path; http: batches of lines are posted to url; syslog: RFC 5424 messages.", "file", "http", "syslog")},
+			{"path", words(&s.Path, "", "File that is appended to (kind: file).")},
+			{"url", words(&s.URL, "", "Endpoint that batches of JSON Lines are posted to (kind: http).")},
+			{"token", text(&s.Token, "", "Reference to the bearer token of the endpoint (kind: http): env:NAME or file:PATH.", referencePattern, checkReference)},
+			{"address", words(&s.Address, "", "Server (kind: syslog): udp://host:port, tcp://host:port, tls://host:port or unix:///path.")},
+			{"only", choice(&s.Only, "all", "all: every entry; checkpoints: signed checkpoints alone.", "all", "checkpoints")},
+		},
+		done: func(r *reader, node func(string) *yaml.Node) {
+			if !nodeForm.MatchString(s.Name) {
+				r.fail(node(""), "%q is no name of a sink; use letters, digits, '.', '_' and '-'", s.Name)
+			}
+			checkSink(&s, r, node)
+			a.Sinks = append(a.Sinks, s)
+		},
+	}
+}
+
+// checkSink checks that a sink has what its kind needs.
+func checkSink(s *AuditSink, r *reader, node func(string) *yaml.Node) {
+	u, err := url.Parse(s.URL)
+	switch {
+	case s.Kind == "file" && s.Path == "":
+		r.fail(node("kind"), "a sink of kind file needs path")
+	case s.Kind == "http" && (err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(joinPort(u.Hostname())))):
+		r.fail(node("url"), "a sink of kind http needs an https URL; http is possible for loopback addresses only")
+	case s.Kind == "syslog":
+		if scheme, rest, ok := strings.Cut(s.Address, "://"); !ok || rest == "" || !slices.Contains([]string{"udp", "tcp", "tls", "unix"}, scheme) {
+			r.fail(node("address"), "a sink of kind syslog needs an address such as tls://logs.example:6514")
+		}
 	}
 }
 
@@ -134,6 +192,8 @@ func limitsShape(l *Limits) shape {
 			{"upstream_idle_timeout", duration(&l.UpstreamIdleTimeout, "A pooled connection that is not used for so long is closed.", time.Second, day, 5*time.Minute)},
 			{"upstream_lifetime", duration(&l.UpstreamLifetime, "A pooled connection is closed after so long.", time.Second, 30*day, time.Hour)},
 			{"shutdown_timeout", duration(&l.ShutdownTimeout, "What still runs so long after a request to stop is cancelled.", 0, time.Hour, 30*time.Second)},
+			{"stranger_failures", integer(&l.StrangerFailures, "Requests and logins a minute from one client address that fail for want of a valid key and are recorded one by one. "+
+				"More are turned away without a record of their own; how many they were is recorded.", bounds{1, 1_000_000, 60})},
 		},
 	}
 }
