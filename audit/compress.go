@@ -18,7 +18,7 @@ import (
 // read without all that comes before. Each member says in an extra field how long it is.
 const (
 	gzipSuffix = ".gz"
-	gzipBlock  = 1 << 20 // bytes of the segment in one member
+	gzipBlock  = 256 << 10 // bytes of the segment in one member
 	// A member begins with ten bytes, the length of the extra field, and the field: "IL", its length (8), and the size.
 	gzipSizeAt = 16
 	gzipHeader = gzipSizeAt + 8

@@ -12,6 +12,9 @@ const (
 	CatalogChanged  = "catalog.changed" // version, before, changes, first: what is different, by name
 	SourceAvailable = "source.available"
 	SourceLost      = "source.unavailable" // reason
+	// FailuresOmitted says how many requests without a valid key were turned away since the last such event without a
+	// record of their own, because there were too many.
+	FailuresOmitted = "failures.omitted" // count
 	// WitnessAlarm says that the server's own description of a result was not what the analyser predicted. Its id is
 	// that of the decision, whose result was withheld.
 	WitnessAlarm = "witness.alarm"

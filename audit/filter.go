@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,11 @@ type Filter struct {
 	Source      string
 	Door        string
 	Session     string
+	Client      string // address of the client: host, or host:port
+	Application string
+	Trace       string // trace id, or the whole traceparent
+	Kind        string // of refusal, or of a statement
+	Event       string // name of an event; selects events
 	Fingerprint string
 	// Table is "schema.table", or "table" for that name in every schema; read or written.
 	Table string
@@ -29,6 +35,8 @@ type Filter struct {
 	// OldestFirst turns the order: the default is newest first, by the time at which the request was recorded.
 	OldestFirst bool
 	Limit       int // 0 is no limit
+	// After leaves out entries up to this number.
+	After uint64
 }
 
 // clockSlack is how much later than its time an entry may stand in the log: analysis takes time, clocks are set back.
@@ -42,6 +50,9 @@ func (f Filter) normalized() Filter {
 
 // past reports if l, and everything before it in the log, is too old to match.
 func (f *Filter) past(l *line) bool {
+	if l.seq <= f.After && f.After > 0 {
+		return true
+	}
 	if !f.Since.IsZero() && l.when().Before(f.Since.Add(-clockSlack)) {
 		return true
 	}
@@ -53,13 +64,22 @@ func (f *Filter) past(l *line) bool {
 	return ok && ok2 && made.Before(wanted.Add(-clockSlack))
 }
 
+// Matches reports if f selects v.
+func (f Filter) Matches(v *View) bool {
+	f = f.normalized()
+	return f.matches(v)
+}
+
 // matches reports if v is wanted.
 func (f *Filter) matches(v *View) bool {
+	if v.Seq <= f.After && f.After > 0 {
+		return false
+	}
 	return f.matchesRecord(v) && f.matchesOutcome(v)
 }
 
 func (f *Filter) matchesRecord(v *View) bool {
-	if v.Type == TypeEvent && !f.Events && f.ID == "" {
+	if v.Type == TypeEvent && !f.Events && f.ID == "" && f.Event == "" {
 		return false
 	}
 	j := v.Judgement
@@ -67,7 +87,9 @@ func (f *Filter) matchesRecord(v *View) bool {
 		j = &Judgement{}
 	}
 	return equal(f.ID, v.ID) && equal(f.Identity, v.Identity) && equal(f.Source, v.Source) && equal(f.Door, v.Door) &&
-		equal(f.Session, v.Session) && equal(f.Fingerprint, j.Fingerprint) && equal(f.Verdict, j.Verdict) &&
+		equal(f.Session, v.Session) && equal(f.Application, v.Application) && f.matchesClient(v.ClientAddr) &&
+		(f.Trace == "" || f.Trace == v.Trace || strings.Contains(v.Trace, "-"+f.Trace+"-")) &&
+		(f.Event == "" || v.Event != nil && v.Event.Name == f.Event) && equal(f.Fingerprint, j.Fingerprint) && equal(f.Verdict, j.Verdict) &&
 		(f.Since.IsZero() || !v.Time.Before(f.Since)) && (f.Until.IsZero() || v.Time.Before(f.Until)) &&
 		(f.Text == "" || strings.Contains(strings.ToLower(j.Statement), f.Text)) && f.touches(j)
 }
@@ -76,7 +98,24 @@ func (f *Filter) matchesOutcome(v *View) bool {
 	if f.Status != "" && f.Status != v.Status {
 		return false
 	}
+	if f.Kind != "" && !(v.Outcome != nil && v.Outcome.Refusal != nil && v.Outcome.Refusal.Kind == f.Kind) &&
+		!(v.Judgement != nil && slices.Contains(v.Kinds, f.Kind)) {
+		return false
+	}
 	return f.SQLState == "" || v.Outcome != nil && v.Outcome.SQLState == f.SQLState
+}
+
+func (f *Filter) matchesClient(address string) bool {
+	return f.Client == "" || f.Client == address || f.Client == ClientHost(address)
+}
+
+// ClientHost returns the host of a client's address.
+func ClientHost(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
 }
 
 func equal(want, got string) bool { return want == "" || want == got }

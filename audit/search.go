@@ -144,7 +144,7 @@ func isEvent(l *line, name string) bool {
 }
 
 func (s *search) event(l *line) {
-	if s.filter.Events || s.filter.ID != "" {
+	if s.filter.Events || s.filter.ID != "" || s.filter.Event != "" {
 		s.single(l)
 	}
 }

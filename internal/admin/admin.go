@@ -17,6 +17,25 @@ type Status struct {
 	Problems []string       `json:"problems,omitempty"` // why it is not ready, or what an operator should look at
 	Ruleset  Ruleset        `json:"ruleset"`
 	Sources  []SourceStatus `json:"sources"`
+	Audit    AuditStatus    `json:"audit"`
+}
+
+// AuditStatus is the state of the audit log: how far each of those who take it on has come.
+type AuditStatus struct {
+	Written uint64      `json:"written"` // last entry
+	Synced  uint64      `json:"synced"`  // last entry on the disk
+	Waiting int         `json:"waiting"` // entries that wait to be written
+	Failing bool        `json:"failing"` // it takes no entries
+	Indexed uint64      `json:"indexed"` // last entry that searches find by the index
+	Sinks   []AuditSink `json:"sinks"`
+}
+
+// AuditSink is the state of a place that the log is sent to.
+type AuditSink struct {
+	Name    string `json:"name"`
+	Sent    uint64 `json:"sent"` // last entry that was confirmed
+	Lag     uint64 `json:"lag"`  // entries on the disk that were not
+	Failing bool   `json:"failing"`
 }
 
 // Ruleset names the ruleset in force.

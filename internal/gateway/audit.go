@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,10 +15,104 @@ import (
 
 	"interlock/audit"
 	"interlock/catalog"
+	"interlock/internal/admin"
+	"interlock/internal/auditship"
 	"interlock/internal/config"
+	"interlock/internal/store"
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 )
+
+// AuditConfig says where the audit log of a configuration is, and how it is written.
+func AuditConfig(cfg *config.Config) audit.Config {
+	node := cfg.Audit.Node
+	if node == "" {
+		node, _ = os.Hostname()
+	}
+	return audit.Config{
+		Dir:                filepath.Join(cfg.DataDir, "audit"),
+		HeadDir:            filepath.Join(cfg.DataDir, "audit-head"),
+		Node:               node,
+		SegmentBytes:       cfg.Audit.SegmentBytes,
+		Sync:               audit.SyncMode(cfg.Audit.Sync),
+		SyncInterval:       cfg.Audit.SyncInterval,
+		RelaxedWindow:      cfg.Audit.RelaxedWindow,
+		Compress:           cfg.Audit.Compression == "gzip",
+		CheckpointInterval: cfg.Audit.CheckpointInterval,
+	}
+}
+
+// AuditKeyFile is the file with the key by which checkpoints are signed.
+func AuditKeyFile(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "audit-signing.key") }
+
+// AuditPositions is the directory with the positions of the sinks.
+func AuditPositions(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "audit-sinks") }
+
+// openAudit opens the audit log, its index and the ways to its sinks.
+func (g *Gateway) openAudit(ctx context.Context) (err error) {
+	conf := AuditConfig(g.cfg)
+	if conf.SigningKey, err = audit.LoadSigningKey(AuditKeyFile(g.cfg)); err != nil {
+		return err
+	}
+	if g.Audit, err = audit.Open(conf); err != nil {
+		return fmt.Errorf("opening the audit log: %w", err)
+	}
+	if g.Index, err = store.OpenIndex(ctx, g.cfg.DataDir); err != nil {
+		return err
+	}
+	for i := range g.cfg.Audit.Sinks {
+		s := &g.cfg.Audit.Sinks[i]
+		g.shippers = append(g.shippers, &auditship.Shipper{Name: s.Name, Node: conf.Node, Dir: conf.Dir, Sink: sink(s, conf.Node),
+			Positions: AuditPositions(g.cfg), OnlyCheckpoints: s.Only == "checkpoints", Limit: g.synced, Log: g.log})
+	}
+	return nil
+}
+
+func sink(s *config.AuditSink, node string) auditship.Sink {
+	switch s.Kind {
+	case "file":
+		return &auditship.File{Path: s.Path}
+	case "http":
+		h := &auditship.HTTP{URL: s.URL}
+		if ref := s.Token; ref != "" {
+			h.Token = func() (string, error) { return config.Resolve(ref) }
+		}
+		return h
+	default:
+		return &auditship.Syslog{Address: s.Address, Host: node}
+	}
+}
+
+// synced is the last entry that is on the disk: nobody is told of one that a power cut may take away.
+func (g *Gateway) synced() uint64 { return g.Audit.Stats().Synced }
+
+// runAudit runs what works behind the audit log.
+func (g *Gateway) runAudit(ctx context.Context) {
+	g.background.Go(func() { g.watchActs(ctx) })
+	g.background.Go(func() {
+		g.Index.Follow(ctx, AuditConfig(g.cfg).Dir, g.synced, func(err error) { g.log.Error().Err(err).Msg("audit index") })
+	})
+	for _, s := range g.shippers {
+		g.background.Go(func() {
+			if err := s.Run(ctx); err != nil {
+				g.log.Error().Err(err).Str("sink", s.Name).Msg("audit sink")
+			}
+		})
+	}
+}
+
+func (g *Gateway) auditStatus() admin.AuditStatus {
+	stats := g.Audit.Stats()
+	st := admin.AuditStatus{Written: stats.Seq, Synced: stats.Synced, Waiting: stats.Waiting, Failing: stats.Err != nil, Sinks: []admin.AuditSink{}}
+	if at, err := g.Index.Position(context.Background()); err == nil {
+		st.Indexed = at.Seq
+	}
+	for _, s := range g.shippers {
+		p := s.Status()
+		st.Sinks = append(st.Sinks, admin.AuditSink{Name: p.Name, Sent: p.Sent, Lag: p.Lag, Failing: p.Err != ""})
+	}
+	return st
+}
 
 // actor says who runs this process, for administrative acts.
 func actor() string {

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"interlock/audit"
 	"interlock/catalog"
 	"interlock/internal/admin"
+	"interlock/internal/auditship"
 	"interlock/internal/config"
 	"interlock/internal/identity"
 	"interlock/internal/store"
@@ -39,6 +39,7 @@ type Gateway struct {
 	Keys     *identity.Keys
 	Store    *store.Store
 	Audit    *audit.Log
+	Index    *store.Index // of the audit log
 
 	cfg      *config.Config
 	log      zerolog.Logger
@@ -47,6 +48,7 @@ type Gateway struct {
 	upstream *upstream.Pool
 	document documentState
 	states   sourceStates
+	shippers []*auditship.Shipper
 
 	pg    *pgwire.Server
 	mcp   *mcp.Server
@@ -87,7 +89,7 @@ func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.
 	g.stop = stop
 	g.background.Go(func() { g.Catalogs.Run(background, g.Rules) })
 	g.background.Go(func() { g.watchDocument(background) })
-	g.background.Go(func() { g.watchActs(background) })
+	g.runAudit(background)
 	g.serve()
 	return g, nil
 }
@@ -97,8 +99,8 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 		return err
 	}
 	g.Store.Actor = "gateway"
-	if g.Audit, err = audit.Open(AuditConfig(g.cfg)); err != nil {
-		return fmt.Errorf("opening the audit log: %w", err)
+	if err = g.openAudit(ctx); err != nil {
+		return err
 	}
 	if g.upstream, err = NewUpstream(g.cfg); err != nil {
 		return err
@@ -138,17 +140,6 @@ func OpenControl(ctx context.Context, cfg *config.Config) (*store.Store, *identi
 	}
 	st.Actor = actor()
 	return st, identity.New(st, secret), nil
-}
-
-// AuditConfig says where the audit log of a configuration is, and how it is written.
-func AuditConfig(cfg *config.Config) audit.Config {
-	return audit.Config{
-		Dir:          filepath.Join(cfg.DataDir, "audit"),
-		HeadDir:      filepath.Join(cfg.DataDir, "audit-head"),
-		SegmentBytes: cfg.Audit.SegmentBytes,
-		Sync:         audit.SyncMode(cfg.Audit.Sync),
-		SyncInterval: cfg.Audit.SyncInterval,
-	}
 }
 
 // NewUpstream makes the way to the sources' servers.
@@ -344,6 +335,9 @@ func (g *Gateway) closeParts() error {
 	if g.Audit != nil {
 		errs = append(errs, g.Audit.Close())
 	}
+	if g.Index != nil {
+		errs = append(errs, g.Index.Close())
+	}
 	if g.Store != nil {
 		errs = append(errs, g.Store.Close())
 	}
@@ -362,6 +356,12 @@ func (g *Gateway) status(context.Context) admin.Status {
 	if g.Audit.Stats().Err != nil {
 		s.Ready = false
 		s.Problems = append(s.Problems, "the audit log cannot be written, so nothing is served")
+	}
+	s.Audit = g.auditStatus()
+	for _, p := range s.Audit.Sinks {
+		if p.Failing {
+			s.Problems = append(s.Problems, fmt.Sprintf("audit sink %s does not take entries; %d are waiting", p.Name, p.Lag))
+		}
 	}
 	for i := range rs.Document.Sources {
 		src := &rs.Document.Sources[i]
