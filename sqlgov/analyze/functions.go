@@ -109,7 +109,7 @@ func (a *analysis) makes(t catalog.OID) {
 	if t != typing.Record {
 		c, err := a.types.Coerce(typing.Unknown, t, typing.Explicit)
 		must(err, -1)
-		a.use(c.Functions...)
+		a.converts(c)
 	}
 }
 

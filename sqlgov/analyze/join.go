@@ -130,7 +130,7 @@ func (a *analysis) mergedColumn(kind pg.JoinType, name string, l, r *column) col
 	for _, side := range []*column{l, r} {
 		coercion, err := a.types.Coerce(side.typ, t, typing.Implicit)
 		must(err, -1)
-		a.use(coercion.Functions...)
+		a.converts(coercion)
 	}
 	keep := l
 	switch {

@@ -63,9 +63,15 @@ func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location 
 	must(err, location)
 	// A NULL is checked by the domain that it becomes, but nothing inside it is.
 	if !v.null || a.types.Base(to) != to {
-		a.use(c.Functions...)
+		a.converts(c)
 	}
 	return value{typ: to, from: v.from}
+}
+
+// converts notes what a conversion calls, and what it does without calling it.
+func (a *analysis) converts(c typing.Coercion) {
+	a.use(c.Functions...)
+	a.use(c.Lookups...)
 }
 
 // staysRow reports if a row goes to record, or an array of rows to one of records: it keeps its own type then.
@@ -84,7 +90,7 @@ func (a *analysis) settle(v *value, to catalog.OID) {
 	if base := a.types.Base(to); base != to {
 		c, err := a.types.Coerce(typing.Unknown, to, typing.Implicit)
 		must(err, -1)
-		a.use(c.Functions...)
+		a.converts(c)
 	}
 }
 

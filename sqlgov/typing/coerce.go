@@ -2,6 +2,7 @@ package typing
 
 import (
 	"slices"
+	"strings"
 
 	"interlock/catalog"
 )
@@ -115,6 +116,7 @@ func (r *Resolver) coerce(c *Coercion, from, to catalog.OID, ctx Context) error 
 		r.print(c, from, map[catalog.OID]bool{})
 		r.read(c, r.Base(to), map[catalog.OID]bool{})
 	}
+	r.lookUp(c, to)
 	r.checkDomain(c, to)
 	return nil
 }
@@ -130,6 +132,19 @@ func (c *Coercion) call(f *catalog.Function) {
 func (c *Coercion) io(f *catalog.Function) {
 	if f != nil && f.Schema != "pg_catalog" && !slices.Contains(c.IO, f) {
 		c.IO = append(c.IO, f)
+	}
+}
+
+// lookUp adds the function that finds objects as a conversion to their type does.
+func (r *Resolver) lookUp(c *Coercion, t catalog.OID) {
+	typ := r.Catalog.Type(r.Base(t))
+	if typ == nil || typ.Schema != "pg_catalog" || !strings.HasPrefix(typ.Name, "reg") {
+		return
+	}
+	for _, f := range r.Catalog.FunctionsNamed("pg_catalog", "to_"+typ.Name) {
+		if !slices.Contains(c.Lookups, f) {
+			c.Lookups = append(c.Lookups, f)
+		}
 	}
 }
 
@@ -151,6 +166,7 @@ func (r *Resolver) read(c *Coercion, t catalog.OID, seen map[catalog.OID]bool) {
 	r.checkDomain(c, t)
 	r.walk(t, seen, func(typ *catalog.Type) {
 		c.io(r.Catalog.Function(typ.Input))
+		r.lookUp(c, typ.OID)
 		r.checkDomain(c, typ.OID)
 	})
 }

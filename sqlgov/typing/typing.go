@@ -106,6 +106,9 @@ type Coercion struct {
 	Functions []*catalog.Function
 	// IO are the input and output functions outside pg_catalog that run, too, but that PostgreSQL does not check.
 	IO []*catalog.Function
+	// Lookups are functions that do the same as the conversion does unchecked: to_regclass for one to regclass, whose
+	// values stand for tables and are printed as their names.
+	Lookups []*catalog.Function
 	// ViaIO is set when a value that is not an untyped literal goes through its text (CoerceViaIO).
 	ViaIO bool
 }

@@ -256,3 +256,35 @@ func TestIO(t *testing.T) {
 		}
 	}
 }
+
+// TestLookups: a conversion to a type whose values are objects finds them, however the value comes.
+func TestLookups(t *testing.T) {
+	_, x := newOracle(t)
+	r := &typing.Resolver{Catalog: x, Path: []string{"pg_catalog"}}
+	builtin := func(name string) *catalog.Type { return x.TypeNamed("pg_catalog", name) }
+	for _, c := range []struct {
+		from, to catalog.OID
+		want     string
+	}{
+		{typing.Unknown, builtin("regclass").OID, "to_regclass"},
+		{typing.Int4, builtin("regclass").OID, "to_regclass"},
+		{builtin("oid").OID, builtin("regtype").OID, "to_regtype"},
+		{typing.Varchar, builtin("regrole").OID, "to_regrole"},
+		{typing.Unknown, builtin("regnamespace").Array, "to_regnamespace"},
+		{builtin("oid").Array, builtin("regproc").Array, "to_regproc"},
+		{builtin("regclass").OID, builtin("oid").OID, ""},
+		{typing.Unknown, builtin("regconfig").OID, ""}, // the names of text search configurations tell nothing
+	} {
+		got, err := r.Coerce(c.from, c.to, typing.Explicit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := ""
+		if len(got.Lookups) > 0 {
+			name = got.Lookups[0].Name
+		}
+		if name != c.want || len(got.Lookups) > 1 {
+			t.Errorf("from %d to %d: %v, want %s", c.from, c.to, got.Lookups, c.want)
+		}
+	}
+}
