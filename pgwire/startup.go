@@ -23,7 +23,7 @@ const (
 
 // Protocol versions, major in the upper half.
 const (
-	version30 = 3<<16 | 0
+	version30 = 3 << 16
 	version32 = 3<<16 | 2 // longer cancel keys
 )
 
