@@ -58,6 +58,7 @@ func newAnalysis(text string, env *Env, known *knowledge, out *Statement) *analy
 	a.functions = &out.Functions
 	for _, t := range env.ParamTypes {
 		a.params = append(a.params, known.paramType(t))
+		a.namesRow(t)
 	}
 	return a
 }

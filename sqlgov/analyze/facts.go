@@ -20,7 +20,11 @@ const (
 	Update     Kind = "update"
 	Delete     Kind = "delete"
 	Truncate   Kind = "truncate"
-	Begin      Kind = "begin" // BEGIN, START TRANSACTION
+	Merge      Kind = "merge"
+	Explain    Kind = "explain"  // carries the facts of the statement inside; Name is "analyze" when that runs
+	CopyOut    Kind = "copy_out" // COPY ... TO STDOUT; Output is what is copied
+	CopyIn     Kind = "copy_in"  // COPY ... FROM STDIN
+	Begin      Kind = "begin"    // BEGIN, START TRANSACTION
 	Commit     Kind = "commit"
 	Rollback   Kind = "rollback" // ROLLBACK, ROLLBACK TO
 	Savepoint  Kind = "savepoint"
@@ -92,6 +96,9 @@ type Statement struct {
 	// SessionValues are the words that tell who and where the session is: current_user, current_schema and kin. They are
 	// no functions to PostgreSQL.
 	SessionValues []string
+	// RowTypes are tables and views whose row type the text or a parameter names. It reads no row, and PostgreSQL checks
+	// nothing, but it tells the names and types of all columns.
+	RowTypes []catalog.OID
 	// NoWhere is set for an UPDATE or DELETE without a WHERE clause at the top level or in a CTE.
 	NoWhere bool
 	// Locks is set when rows are locked by FOR UPDATE or FOR SHARE.
@@ -127,6 +134,9 @@ type Env struct {
 	// ParamTypes are the types that the client declared for $1, $2, ... (Parse message); 0 leaves one open.
 	ParamTypes []catalog.OID
 	Limits     Limits
+	// Unserved has MERGE, EXPLAIN and COPY analysed as well, which are understood but which no door runs yet. Without it they
+	// are refused.
+	Unserved bool
 	// Prepared returns what EXECUTE of a name runs: Statement.Prepared of a PREPARE, or the text of a statement that the
 	// session prepared by the protocol. Nil means none.
 	Prepared func(name string) (sql string, ok bool)

@@ -25,6 +25,8 @@ func (a *analysis) statement(n *pg.Node) {
 	case *pg.Node_DeleteStmt:
 		a.out.Kind = Delete
 		a.returning(a.delete(&scope{}, x.DeleteStmt), x.DeleteStmt.ReturningList)
+	case *pg.Node_MergeStmt, *pg.Node_ExplainStmt, *pg.Node_CopyStmt:
+		a.unserved(n)
 	case *pg.Node_TruncateStmt:
 		a.truncate(x.TruncateStmt)
 	case *pg.Node_TransactionStmt:
@@ -44,6 +46,22 @@ func (a *analysis) statement(n *pg.Node) {
 		a.out.Kind, a.out.Name = Deallocate, x.DeallocateStmt.Name
 	default:
 		refuseStatement(n)
+	}
+}
+
+// unserved analyses what no door runs yet.
+func (a *analysis) unserved(n *pg.Node) {
+	if !a.env.Unserved {
+		refuseStatement(n)
+	}
+	switch x := n.Node.(type) {
+	case *pg.Node_MergeStmt:
+		a.out.Kind = Merge
+		a.merge(&scope{}, x.MergeStmt)
+	case *pg.Node_ExplainStmt:
+		a.explain(x.ExplainStmt)
+	case *pg.Node_CopyStmt:
+		a.copy(x.CopyStmt)
 	}
 }
 
@@ -136,7 +154,7 @@ func (a *analysis) prepare(n *pg.PrepareStmt) {
 // preparable is what PREPARE takes.
 func (a *analysis) preparable(n *pg.Node) {
 	switch n.GetNode().(type) {
-	case *pg.Node_SelectStmt, *pg.Node_InsertStmt, *pg.Node_UpdateStmt, *pg.Node_DeleteStmt:
+	case *pg.Node_SelectStmt, *pg.Node_InsertStmt, *pg.Node_UpdateStmt, *pg.Node_DeleteStmt, *pg.Node_MergeStmt:
 		a.statement(n)
 	default:
 		refuseStatement(n)

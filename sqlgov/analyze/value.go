@@ -180,12 +180,25 @@ func (a *analysis) typeOf(n *pg.TypeName) catalog.OID {
 	typ, err := a.types.TypeName(schema, name)
 	must(err, n.Location)
 	oid := typ.OID
+	a.namesRow(oid)
 	if len(n.ArrayBounds) > 0 && a.types.Elem(oid) == 0 {
 		if oid = a.types.ArrayOf(oid); oid == 0 {
 			fail(unknown(n.Location, "42704", "could not find array type for data type %s", name))
 		}
 	}
 	return oid
+}
+
+// namesRow notes the table or view that a type is the row type of, an array or a domain of it included.
+func (a *analysis) namesRow(t catalog.OID) {
+	t = a.types.Base(t)
+	if elem := a.types.Elem(t); elem != 0 {
+		t = a.types.Base(elem)
+	}
+	rel := a.types.Composite(t)
+	if rel != nil && rel.Kind != catalog.CompositeType && !slices.Contains(a.out.RowTypes, rel.OID) {
+		a.out.RowTypes = append(a.out.RowTypes, rel.OID)
+	}
 }
 
 // cast is a cast as written: the length function of varchar(10) is part of it.

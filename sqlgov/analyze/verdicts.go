@@ -61,8 +61,9 @@ func Verdicts() map[string]Verdict {
 func verdictGroups() []map[string]Verdict {
 	return []map[string]Verdict{
 		verdicts(Governed, "columns read, written and returned, functions called",
-			"select_stmt", "insert_stmt", "update_stmt", "delete_stmt", "truncate_stmt"),
-		verdicts(Governed, "what they prepare or execute", "prepare_stmt", "execute_stmt"),
+			"select_stmt", "insert_stmt", "update_stmt", "delete_stmt", "merge_stmt", "truncate_stmt"),
+		verdicts(Governed, "the table or query copied; the server's files and programs are refused", "copy_stmt"),
+		verdicts(Governed, "what they prepare, execute or explain", "prepare_stmt", "execute_stmt", "explain_stmt"),
 		verdicts(Session, "transactions but two-phase commit", "transaction_stmt"),
 		verdicts(Session, "parameters of a reviewed list", "variable_set_stmt", "variable_show_stmt"),
 		verdicts(Session, "ends state of the session's own", "discard_stmt", "deallocate_stmt"),
@@ -82,9 +83,6 @@ func verdictGroups() []map[string]Verdict {
 			"function_parameter", "vacuum_relation", "publication_obj_spec", "publication_table", "constraint",
 			"replica_identity_stmt", "alter_table_cmd", "merge_when_clause", "return_stmt"),
 		refused("needs a cursor of the session", "current_of_expr", "declare_cursor_stmt", "fetch_stmt", "close_portal_stmt"),
-		refused("MERGE is not supported yet", "merge_stmt"),
-		refused("COPY is not supported yet", "copy_stmt"),
-		refused("EXPLAIN is not supported yet", "explain_stmt"),
 		refused(json16,
 			"json_output", "json_format", "json_returning", "json_value_expr", "json_key_value", "json_object_constructor",
 			"json_array_constructor", "json_array_query_constructor", "json_agg_constructor", "json_object_agg",

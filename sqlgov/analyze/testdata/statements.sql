@@ -413,3 +413,14 @@ show server_version;
 reset all;
 prepare p1 as select name from customers where id = $1;
 prepare p2 (text) as update notes set body = $1;
+
+-- MERGE, EXPLAIN, COPY.
+merge into notes n using v_public v on n.customer_id = v.id when matched then do nothing when not matched then insert (customer_id, body) values (v.id, v.name);
+merge into notes n using customers c on n.customer_id = c.id when matched and c.region = 'EU' then update set body = c.name, author = default when matched then delete;
+merge into oracle.u using (select a, b from oracle.t) t on u.a = t.a when not matched and t.b is null then insert default values when not matched then insert values (t.a, t.b);
+merge into oracle.u as x using oracle.t on true when matched then update set (b, e) = (select oracle.tag(t.b), 1);
+with q as (select id from orders) merge into notes using q on q.id = notes.id when matched then update set body = 'x';
+explain select name from customers where id = 1;
+explain delete from notes;
+explain (costs off, format json) select oracle.tag(b) from oracle.t;
+explain analyze update notes set body = 'x' where id = 1;

@@ -1,0 +1,88 @@
+package analyze
+
+import (
+	"strings"
+
+	"interlock/catalog"
+
+	pg "github.com/pganalyze/pg_query_go/v5"
+)
+
+// copy analyses COPY from and to the client. Files and programs of the server are out of reach.
+func (a *analysis) copy(n *pg.CopyStmt) {
+	if n.IsProgram || n.Filename != "" {
+		unsupported(-1, "COPY from or to a file or program of the server is")
+	}
+	checkCopyOptions(n.Options)
+	switch {
+	case n.IsFrom:
+		a.copyIn(n)
+	case n.Relation != nil:
+		a.copyTable(n)
+	default:
+		a.preparable(n.Query)
+		a.out.Kind = CopyOut
+	}
+}
+
+// copyTable is COPY table TO: it reads the columns that it names, or all.
+func (a *analysis) copyTable(n *pg.CopyStmt) {
+	a.out.Kind = CopyOut
+	rel := a.relation(n.Relation)
+	if rel.Kind != catalog.Table {
+		failAt(n.Relation.Location, "42809", "cannot copy from relation %q", rel.Name)
+	}
+	e := a.relationEntry(rel, rel.Name)
+	a.touch(rel)
+	var columns []column
+	for _, sl := range a.copyColumns(rel, n) {
+		c, _ := e.find(sl.column.Name)
+		a.columnValue(c)
+		columns = append(columns, *c)
+	}
+	a.output(columns)
+}
+
+// copyIn is COPY table FROM STDIN: it inserts into the columns that it names, or all, and WHERE reads what it names.
+func (a *analysis) copyIn(n *pg.CopyStmt) {
+	a.out.Kind = CopyIn
+	rel, e := a.targetTable(n.Relation)
+	for _, sl := range a.copyColumns(rel, n) {
+		a.change(rel, sl.column.Num, Inserting)
+	}
+	if n.WhereClause != nil {
+		s := &scope{items: []*item{{entry: e, named: true, columns: true}}}
+		a.boolean(a.expr(s, n.WhereClause), "WHERE", location(n.WhereClause))
+	}
+}
+
+// copyColumns are the columns named, or all but the generated ones.
+func (a *analysis) copyColumns(rel *catalog.Relation, n *pg.CopyStmt) []slot {
+	names := words(n.Attlist)
+	var slots []slot
+	for _, name := range names {
+		slots = append(slots, a.slot(&scope{}, rel, &pg.ResTarget{Name: name, Location: -1}, ""))
+	}
+	for i := range rel.Columns {
+		if len(names) == 0 && !rel.Columns[i].Generated {
+			slots = append(slots, slot{&rel.Columns[i], rel.Columns[i].Type, true})
+		}
+	}
+	return slots
+}
+
+// checkCopyOptions admits options that shape the data on its way, and UTF-8.
+func checkCopyOptions(list []*pg.Node) {
+	for _, n := range list {
+		d := n.GetDefElem()
+		switch d.GetDefname() {
+		case "format", "delimiter", "null", "header", "quote", "escape", "force_quote", "force_not_null", "force_null":
+		case "encoding":
+			if !strings.EqualFold(optionText(d), "utf8") && !strings.EqualFold(optionText(d), "utf-8") {
+				unsupported(-1, "COPY in another encoding than UTF8 is")
+			}
+		default:
+			unsupported(-1, "option \""+d.GetDefname()+"\" of COPY is")
+		}
+	}
+}
