@@ -92,6 +92,9 @@ func (j *judge) statement(s *analyze.Statement) {
 	for _, f := range s.Functions {
 		j.function(f)
 	}
+	for _, oid := range s.RowTypes {
+		j.rowType(oid)
+	}
 	j.obligations(s)
 }
 
@@ -151,6 +154,20 @@ func (j *judge) column(action Action, c *analyze.Column) {
 		j.settle(need, s.column(col.Name))
 	default:
 		j.settle(need, s.column(c.Name))
+	}
+}
+
+// rowType demands to read the columns of a table that the caller may not know of: the table's row type tells of them.
+func (j *judge) rowType(table catalog.OID) {
+	rel := j.in.Catalog.Relation(table)
+	if rel == nil {
+		j.add(Reason{Need: Need{Action: TableSelect, Relation: table}, Note: "not in the catalog"})
+		return
+	}
+	for i := range rel.Columns {
+		if c := &rel.Columns[i]; !j.knows(rel, c.Name) {
+			j.column(TableSelect, &analyze.Column{Relation: table, Num: c.Num})
+		}
 	}
 }
 
