@@ -19,7 +19,7 @@ type analysis struct {
 	out   *Statement
 
 	params    []catalog.OID // what is known of the types of $1...; Unknown until a use decides
-	touched   []*catalog.Relation
+	touched   []*mention
 	met       []*catalog.Relation // every relation that the text named, for errors
 	reads     map[columnKey]bool
 	writes    map[writeKey]bool
@@ -73,9 +73,11 @@ func fullPath(path []string) []string {
 
 // finish completes the report: relations of which no column was read need one column, whichever.
 func (a *analysis) finish() {
-	for _, rel := range a.touched {
-		if !slices.ContainsFunc(a.out.Reads, func(c Column) bool { return c.Relation == rel.OID }) {
-			a.out.Reads = append(a.out.Reads, nameColumn(rel, 0))
+	for _, m := range a.touched {
+		// A system column does not stand for any column.
+		has := func(c Column) bool { return c.Relation == m.rel.OID && c.Num >= 0 }
+		if !m.used && !slices.ContainsFunc(a.out.Reads, has) {
+			a.out.Reads = append(a.out.Reads, nameColumn(m.rel, 0))
 		}
 	}
 }
@@ -100,11 +102,17 @@ func checkWidth(columns int, what string) {
 	}
 }
 
+// mention is a place where a statement reads a relation. The server wants the right to read some column for each.
+type mention struct {
+	rel  *catalog.Relation
+	used bool // a column is read there
+}
+
 // touch notes that a relation is read, even if no column of it will be.
-func (a *analysis) touch(rel *catalog.Relation) {
-	if !slices.Contains(a.touched, rel) {
-		a.touched = append(a.touched, rel)
-	}
+func (a *analysis) touch(rel *catalog.Relation) *mention {
+	m := &mention{rel: rel}
+	a.touched = append(a.touched, m)
+	return m
 }
 
 // read notes that a column is read.
@@ -118,7 +126,9 @@ func (a *analysis) read(rel *catalog.Relation, num int16) {
 
 // readRow notes that every column of a relation is read.
 func (a *analysis) readRow(rel *catalog.Relation) {
-	a.touch(rel)
+	if len(rel.Columns) == 0 {
+		a.touch(rel)
+	}
 	a.spend(16 * len(rel.Columns))
 	for i := range rel.Columns {
 		a.read(rel, rel.Columns[i].Num)
@@ -204,8 +214,8 @@ func (a *analysis) resolved() []Column {
 	for _, w := range a.out.Writes {
 		all = append(all, w.Column)
 	}
-	for _, rel := range a.touched {
-		all = append(all, nameColumn(rel, 0))
+	for _, m := range a.touched {
+		all = append(all, nameColumn(m.rel, 0))
 	}
 	for _, rel := range a.met {
 		all = append(all, nameColumn(rel, 0))

@@ -33,7 +33,7 @@ func (a *analysis) copyTable(n *pg.CopyStmt) {
 		failAt(n.Relation.Location, "42809", "cannot copy from relation %q", rel.Name)
 	}
 	e := a.relationEntry(rel, rel.Name)
-	a.touch(rel)
+	e.mention(a.touch(rel))
 	var columns []column
 	for _, sl := range a.copyColumns(rel, n) {
 		c, _ := e.find(sl.column.Name)

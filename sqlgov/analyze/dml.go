@@ -262,7 +262,9 @@ func (a *analysis) arbiterConstraint(rel *catalog.Relation, n *pg.InferClause) {
 		if c.Name != n.Conname {
 			continue
 		}
-		a.touch(rel)
+		if len(c.Columns) == 0 {
+			a.touch(rel)
+		}
 		for _, num := range c.Columns {
 			if num == 0 {
 				a.readRow(rel)

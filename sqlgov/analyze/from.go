@@ -74,7 +74,7 @@ func (a *analysis) rangeVar(s *scope, n *pg.RangeVar) *entry {
 	} else {
 		rel := a.relation(n)
 		e = a.relationEntry(rel, n.Relname)
-		a.touch(rel)
+		e.mention(a.touch(rel))
 		a.openView(rel)
 	}
 	a.alias(e, n.Alias, n.Location)

@@ -43,6 +43,7 @@ type entry struct {
 	scalar  bool        // a function that returns one scalar: its whole row is the scalar
 	inputs  []*entry    // of a join
 	system  bool        // it has system columns
+	place   *mention    // of a relation that is read
 	query   *query      // of a subquery: FOR UPDATE reaches into it
 }
 
@@ -53,6 +54,7 @@ type column struct {
 	from    *lineage
 	origin  origin
 	charged bool     // reading it needs SELECT on origin
+	mention *mention // where, unless it is a target's
 	fields  []column // of an anonymous record
 	param   int32    // an output column that is $n, while its type is open
 	hidden  bool     // "*" leaves it out
@@ -70,6 +72,14 @@ func (a *analysis) relationEntry(rel *catalog.Relation, name string) *entry {
 	return e
 }
 
+// mention says where the entry's columns are read.
+func (e *entry) mention(m *mention) {
+	e.place = m
+	for i := range e.columns {
+		e.columns[i].mention = m
+	}
+}
+
 // find returns the column of that name, a system column if need be; ambiguous is set if the name stands for several.
 func (e *entry) find(name string) (found *column, ambiguous bool) {
 	for i := range e.columns {
@@ -83,7 +93,7 @@ func (e *entry) find(name string) (found *column, ambiguous bool) {
 	}
 	if found == nil && e.system {
 		if c := systemColumnNamed(e.rel, name); c != nil {
-			found = &column{name: name, typ: c.Type, origin: origin{e.rel, c.Num}, charged: true}
+			found = &column{name: name, typ: c.Type, origin: origin{e.rel, c.Num}, charged: true, mention: e.place}
 		}
 	}
 	return found, false
@@ -160,6 +170,9 @@ func (it *item) checkLateral(location int32) {
 // value of a column: reading it is noted if it is charged.
 func (a *analysis) columnValue(c *column) value {
 	if c.charged {
+		if c.mention != nil {
+			c.mention.used = true
+		}
 		a.read(c.origin.rel, c.origin.num)
 		a.useViewColumn(c.origin.rel, c.origin.num)
 	}
@@ -203,6 +216,9 @@ func (a *analysis) chargeRow(e *entry) {
 	if e.rel != nil {
 		a.readRow(e.rel)
 	}
+	if e.place != nil && len(e.columns) > 0 {
+		e.place.used = true
+	}
 	for _, in := range e.inputs {
 		a.chargeRow(in)
 	}
@@ -210,7 +226,7 @@ func (a *analysis) chargeRow(e *entry) {
 
 // expand lists the columns behind "*" or "name.*", all of them read.
 func (a *analysis) expand(e *entry) []value {
-	if e.rel != nil {
+	if e.rel != nil && len(e.columns) == 0 {
 		a.touch(e.rel)
 	}
 	a.spend(16 * len(e.columns))

@@ -151,7 +151,9 @@ func (v *view) note(in *analysis, s *scope, rel *catalog.Relation, columns []col
 	for _, c := range in.out.Reads {
 		v.reads = append(v.reads, origin{in.env.Catalog.Relation(c.Relation), c.Num})
 	}
-	v.tables = append(v.tables, in.touched...)
+	for _, m := range in.touched {
+		v.tables = append(v.tables, m.rel)
+	}
 }
 
 // ownFunctions leaves PostgreSQL's own functions out: what a view calls of them is its owner's business.
@@ -189,8 +191,9 @@ func (a *analysis) readView(rel *catalog.Relation) {
 	}
 	v := a.viewOf(rel)
 	for _, r := range v.reads {
-		a.touch(r.rel)
-		if r.num != 0 {
+		if r.num == 0 {
+			a.touch(r.rel)
+		} else {
 			a.read(r.rel, r.num)
 		}
 	}
