@@ -203,7 +203,11 @@ func (d *derivation) variable(at *level, entry, num int, fields path) {
 	}
 }
 
+// relation is where a column is found. Rewriting leaves a view in place only when a trigger makes up its rows.
 func (d *derivation) relation(oid catalog.OID, num int16) {
+	if d.lexicon.views[oid] {
+		return
+	}
 	if num != 0 {
 		d.found[Source{oid, num}] = true
 		return

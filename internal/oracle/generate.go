@@ -107,6 +107,10 @@ func (g *Generator) Statement() *Statement {
 		return &Statement{text(g.with(s, true), g.update(s))}
 	case 2:
 		return &Statement{text(g.with(s, true), g.delete(s))}
+	case 3:
+		if g.chance(50) {
+			return &Statement{text(g.with(s, false), g.merge(s))}
+		}
 	}
 	return &Statement{g.query(s, g.shape(), 3)}
 }

@@ -228,10 +228,10 @@ func (g *Generator) operation(s *scope, t catalog.OID, depth int) *part {
 	return text("(", g.argument(s, o.Left, depth), " ", name, " ", right, ")")
 }
 
-// argument is an expression, sometimes a literal that the call must find a type for.
+// argument is an expression, sometimes a literal or a parameter that the call must find a type for.
 func (g *Generator) argument(s *scope, t catalog.OID, depth int) *part {
-	if g.chance(4) {
-		return text(pick(g, []string{"'1'", "null", "'x'"}))
+	if g.chance(5) {
+		return text(pick(g, []string{"'1'", "null", "'x'", "$1", "$2"}))
 	}
 	return g.expression(s, t, depth)
 }

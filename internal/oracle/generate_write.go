@@ -130,3 +130,39 @@ func (g *Generator) returning(s *scope) *part {
 	}
 	return maybe(" returning ", series(", ", list))
 }
+
+// merge invents a MERGE. In PostgreSQL 15 its target is a table.
+func (g *Generator) merge(s *scope) *part {
+	r := pick(g, g.tables)
+	for r.Kind != catalog.Table && r.Kind != catalog.PartitionedTable {
+		r = pick(g, g.tables)
+	}
+	in, target := g.target(s, r)
+	source := &scope{outer: s, ctes: s.ctes}
+	using := g.item(source, 1)
+	in.entries = append(in.entries, source.entries...)
+	var arms []*part
+	for range 1 + g.rng.IntN(2) {
+		arms = append(arms, g.mergeArm(r, in, source))
+	}
+	return text("merge into ", target, " using ", using, " on ", g.expression(in, 16, 2), " ", series(" ", arms))
+}
+
+func (g *Generator) mergeArm(r *catalog.Relation, both, source *scope) *part {
+	columns := slices.DeleteFunc(slices.Clone(r.Columns), func(c catalog.Column) bool { return c.Generated || c.Identity == "a" })
+	if len(columns) == 0 || g.chance(10) {
+		return text("when matched", g.and(both), " then ", pick(g, []string{"delete", "do nothing"}))
+	}
+	c := pick(g, columns)
+	if g.chance(50) {
+		return text("when matched", g.and(both), " then update set ", quote(c.Name), " = ", g.orNull(both, c.Type, 2))
+	}
+	return text("when not matched", g.and(source), " then insert (", quote(c.Name), ") values (", g.orNull(source, c.Type, 2), ")")
+}
+
+func (g *Generator) and(s *scope) *part {
+	if !g.chance(40) {
+		return text()
+	}
+	return maybe(" and ", g.expression(s, 16, 1))
+}

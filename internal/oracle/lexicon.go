@@ -11,15 +11,17 @@ type Lexicon struct {
 	operators map[catalog.OID]catalog.OID   // function behind each operator
 	columns   map[catalog.OID][]int16       // live columns of each relation
 	checks    map[catalog.OID][]catalog.OID // functions behind the domains in each type
+	views     map[catalog.OID]bool
 }
 
 // NewLexicon makes a lexicon of what an index describes.
 func NewLexicon(index *catalog.Index) *Lexicon {
-	l := &Lexicon{map[catalog.OID]catalog.OID{}, map[catalog.OID][]int16{}, map[catalog.OID][]catalog.OID{}}
+	l := &Lexicon{map[catalog.OID]catalog.OID{}, map[catalog.OID][]int16{}, map[catalog.OID][]catalog.OID{}, map[catalog.OID]bool{}}
 	for _, o := range index.Snapshot.Operators {
 		l.operators[o.OID] = o.Function
 	}
 	for _, r := range index.Snapshot.Relations {
+		l.views[r.OID] = r.Kind == catalog.View
 		for _, c := range r.Columns {
 			l.columns[r.OID] = append(l.columns[r.OID], c.Num)
 		}

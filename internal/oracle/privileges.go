@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"strings"
 
 	"interlock/catalog"
@@ -165,10 +167,9 @@ func (t *Trial) attempt(ctx context.Context, c *Claim, grants []string) (state, 
 	if err := t.server.Run(ctx, strings.Join(append(steps, "set local role "+t.role), ";")); err != nil {
 		return "", "", fmt.Errorf("granting %v: %w", grants, err)
 	}
-	result := t.server.conn.PgConn().ExecParams(ctx, c.SQL, nil, nil, nil, nil).Read()
 	var failure *pgconn.PgError
-	if result.Err != nil && !errors.As(result.Err, &failure) {
-		return "", "", result.Err
+	if err := t.execute(ctx, c.SQL); err != nil && !errors.As(err, &failure) {
+		return "", "", err
 	}
 	if err := t.server.Run(ctx, "rollback to savepoint question; release savepoint question"); err != nil {
 		return "", "", err
@@ -177,6 +178,25 @@ func (t *Trial) attempt(ctx context.Context, c *Claim, grants []string) (state, 
 		return "", "", nil
 	}
 	return failure.Code, failure.Message, nil
+}
+
+var (
+	copyIn  = regexp.MustCompile(`(?is)^copy\b.*\bfrom stdin\b`)
+	copyOut = regexp.MustCompile(`(?is)^copy\b.*\bto stdout\b`)
+)
+
+// execute runs a statement. COPY copies nothing in, and what it copies out is dropped.
+func (t *Trial) execute(ctx context.Context, sql string) (err error) {
+	conn := t.server.conn.PgConn()
+	switch {
+	case copyIn.MatchString(sql):
+		_, err = conn.CopyFrom(ctx, strings.NewReader(""), sql)
+	case copyOut.MatchString(sql):
+		_, err = conn.CopyTo(ctx, io.Discard, sql)
+	default:
+		err = conn.ExecParams(ctx, sql, nil, nil, nil, nil).Read().Err
+	}
+	return err
 }
 
 // Text names a demand: select shop.customers.ssn.

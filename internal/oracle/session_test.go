@@ -97,6 +97,7 @@ func (s *stage) play(t *testing.T, name string) {
 	if err := psql.Run(); err != nil {
 		t.Logf("%s: psql: %v: %.300s", name, err, out.String())
 	}
+	s.recorder.progress(t)
 	if err := s.recorder.failure(); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"interlock/sqlgov/analyze"
 
 	"github.com/jackc/pgx/v5"
+	pg_query "github.com/pganalyze/pg_query_go/v5"
 )
 
 // judge is a database with its catalog, and PostgreSQL to ask about it.
@@ -151,13 +152,36 @@ func (j *judge) needs(q *question, st *analyze.Statement) (*oracle.Needs, error)
 		}
 		j.path = q.path
 	}
-	switch st.Kind {
-	case analyze.Prepare:
+	switch {
+	case st.Kind == analyze.Prepare:
 		return j.server.AnalysedPrepare(ctx, q.sql)
-	case analyze.Execute:
+	case q.before != "":
 		return j.server.AnalysedPrepare(ctx, q.before)
 	}
+	if inner := q.inside(); inner != "" {
+		return j.server.Analysed(ctx, inner)
+	}
 	return j.server.Analysed(ctx, q.sql)
+}
+
+// inside is the statement inside EXPLAIN or COPY, of which Parse says nothing; "" for others.
+func (q *question) inside() string {
+	tree, err := pg_query.Parse(q.sql)
+	if err != nil || len(tree.Stmts) != 1 {
+		return ""
+	}
+	inner := tree.Stmts[0].Stmt.GetExplainStmt().GetQuery()
+	if inner == nil {
+		inner = tree.Stmts[0].Stmt.GetCopyStmt().GetQuery()
+	}
+	if inner == nil {
+		return ""
+	}
+	text, err := pg_query.Deparse(&pg_query.ParseResult{Stmts: []*pg_query.RawStmt{{Stmt: inner}}})
+	if err != nil {
+		panic(err) // what was parsed can be printed
+	}
+	return text
 }
 
 // tried lets a role that holds exactly what we report run the statements, and without any one of its privileges.

@@ -609,6 +609,42 @@ truncate table items, shop.codes;
 truncate counted continue identity;
 truncate only items cascade;
 
+-- # EXPLAIN and COPY
+explain select name from customers where ssn = 'x';
+explain (analyze, costs off) select name from customers;
+explain update customers set name = 'x' where id = 1 returning email;
+explain (verbose, format json) select v from v_taxed v;
+explain analyze delete from items where sku = 's1';
+--@ before prepare p (int) as select ssn from customers where id = $1
+explain execute p (1);
+copy (select name, ssn from customers) to stdout;
+copy (values (1), (2)) to stdout;
+copy (delete from items returning sku) to stdout;
+copy (insert into loner values (1) returning *) to stdout;
+copy customers to stdout;
+copy customers (id, name) to stdout (format csv);
+copy shop.orders (card) to stdout with csv header;
+copy loner from stdin;
+copy orders (customer_id, note) from stdin (format csv);
+copy customers (name, email) from stdin where region <> 'x';
+
+-- # MERGE
+merge into loner l using customers c on c.id = l.only_one when matched then delete;
+merge into orders o using customers c on o.customer_id = c.id when matched and c.region = 'EU' then update set note = c.name, amount = o.amount + 1 when matched then do nothing;
+merge into items using (select order_id, line, qty as q from items where price > 1) s on items.order_id = s.order_id and items.line = s.line when matched and items.sku is null then delete when matched then update set qty = s.q;
+merge into loner using customers on only_one = id when not matched then insert (only_one) values (id);
+merge into loner using customers on only_one = id when not matched and ssn = 'x' then insert default values;
+merge into only loner as l using hr.salaries as s on l.only_one = s.salary when not matched then insert values (s.salary);
+merge into orders o using (values (1, 'x')) v(id, note) on o.id = v.id when matched then update set (note, card) = (v.note, o.card) when not matched then insert (customer_id, note) overriding user value values (1, v.note);
+with s as (select id, ssn from customers) merge into orders using s on s.id = customer_id when matched then update set note = ssn;
+merge into orders o using customers c on c.id = o.customer_id when matched and tax(o.amount) > 1 then update set note = row_to_json(c)::text;
+merge into counted c using (select 1 as one) s on c.id = s.one when not matched then insert (v) values ('x');
+merge into vips v using customers c on v.id = c.id when matched then update set secret = c.name;
+merge into events e using customers c on e.id = c.id when matched then update set payload = c.meta when not matched then insert (id, region) values (c.id, 'EU');
+merge into loner using (select 1 as n) s on true when matched then delete;
+merge into loner using (select 1 as n) s on true when matched then update set only_one = n;
+merge into loner using (select 1 as n) s on false when not matched then insert values (n);
+
 -- # Prepared statements
 prepare p as select id, name from customers;
 prepare p (int) as select ssn from customers where id = $1;
