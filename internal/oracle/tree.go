@@ -163,7 +163,7 @@ func Normal(demands []Demand) []Demand {
 	all = slices.Compact(all)
 	return slices.DeleteFunc(all, func(d Demand) bool {
 		return d.Num == 0 && slices.ContainsFunc(all, func(e Demand) bool {
-			return e.Num != 0 && e.Relation == d.Relation && e.Action == d.Action
+			return e.Num > 0 && e.Relation == d.Relation && e.Action == d.Action // a system column is not just any
 		})
 	})
 }
@@ -171,6 +171,6 @@ func Normal(demands []Demand) []Demand {
 // Covers reports if holding what is demanded satisfies d as well.
 func Covers(demands []Demand, d Demand) bool {
 	return slices.ContainsFunc(demands, func(e Demand) bool {
-		return e.Relation == d.Relation && e.Action == d.Action && (e.Num == d.Num || d.Num == 0)
+		return e.Relation == d.Relation && e.Action == d.Action && (e.Num == d.Num || d.Num == 0 && e.Num > 0)
 	})
 }
