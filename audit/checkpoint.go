@@ -74,7 +74,18 @@ func (c *Checkpoint) Valid(key ed25519.PublicKey) bool {
 	return err == nil && c.Version == 1 && ed25519.Verify(key, c.sealed(), sig)
 }
 
-// ReadCheckpoints reads checkpoints, one a line; empty lines are left out.
+// entryIn finds an entry of the log at the end of a text, behind what a syslog server may have put before it.
+func entryIn(text []byte) (*Entry, bool) {
+	i := bytes.Index(text, []byte(lineStart))
+	if i < 0 {
+		return nil, false
+	}
+	l, err := parseLine(text[i:])
+	return &Entry{Seq: l.seq, Type: l.typ, ID: string(l.id), Text: l.text}, err == nil
+}
+
+// ReadCheckpoints reads checkpoints from a file with one a line, or from what a sink has kept: the log's entries, of which
+// those that carry a checkpoint count.
 func ReadCheckpoints(r io.Reader) ([]Checkpoint, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -83,7 +94,13 @@ func ReadCheckpoints(r io.Reader) ([]Checkpoint, error) {
 	var all []Checkpoint
 	for n, text := range bytes.Split(data, []byte{'\n'}) {
 		var c Checkpoint
-		if text = bytes.TrimSpace(text); len(text) == 0 {
+		if text = bytes.TrimSpace(text); len(text) == 0 || bytes.HasPrefix(text, []byte(`{"again":`)) {
+			continue
+		}
+		if l, ok := entryIn(text); ok {
+			if c, ok := l.Checkpoint(); ok {
+				all = append(all, c)
+			}
 			continue
 		}
 		if err := json.Unmarshal(text, &c); err != nil || c.Seq == 0 || len(c.Hash) != hexSize {
@@ -204,7 +221,7 @@ type keeper struct {
 	rotated chan struct{}
 	quit    chan struct{}
 	done    chan struct{}
-	last    uint64 // entry that the last checkpoint named
+	last    uint64 // entry that the last checkpoint named; 0 before the first
 }
 
 func newKeeper(l *Log) *keeper {
@@ -240,7 +257,7 @@ func (k *keeper) checkpoint() {
 	}
 	seq, hash, err := k.log.syncer.flushed()
 	// The entry after the last checkpoint is the event that says so.
-	if err != nil || seq <= k.last+1 {
+	if err != nil || k.last > 0 && seq <= k.last+1 {
 		return
 	}
 	c := signCheckpoint(cfg.SigningKey, Checkpoint{Node: cfg.Node, Seq: seq, Hash: string(hash[:]),

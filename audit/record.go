@@ -103,7 +103,8 @@ type Event struct {
 
 // View is what the log says about one request or event: its entries merged by decision id.
 type View struct {
-	Seq    uint64 `json:"seq"` // of the entry with the record
+	Node   string `json:"node,omitempty"` // set by who reads the logs of several nodes
+	Seq    uint64 `json:"seq"`            // of the entry with the record
 	Type   Type   `json:"type"`
 	Status Status `json:"status,omitempty"` // empty for an event
 	Record

@@ -161,7 +161,10 @@ func (s *search) single(l *line) {
 
 // forward reads from the oldest entry: a request is yielded when its outcome is met, those without one at the end.
 func (s *search) forward(ctx context.Context, dir string, segs []segmentFile) error {
-	for _, seg := range segs {
+	for i, seg := range segs {
+		if i+1 < len(segs) && segs[i+1].first <= s.filter.After+1 {
+			continue
+		}
 		err := s.forwardSegment(ctx, dir, seg.name)
 		if err != nil || s.stop {
 			return err

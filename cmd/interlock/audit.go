@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"interlock/audit"
-	"interlock/internal/config"
 	"interlock/internal/gateway"
 )
 
 func auditCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "audit", Short: "Read and verify the audit log"}
-	cmd.AddCommand(auditTailCommand(), auditSearchCommand(), auditVerifyCommand())
+	cmd := &cobra.Command{Use: "audit", Short: "Search, verify, export and prune the audit log"}
+	cmd.AddCommand(auditSearchCommand(), auditShowCommand(), auditTailCommand(), auditSessionsCommand(), auditStatsCommand(), auditVerifyCommand(),
+		auditExportCommand(), auditPruneCommand(), auditPublicKeyCommand(), auditOwnerKeyCommand(), auditReindexCommand())
 	return cmd
 }
 
@@ -32,9 +32,8 @@ type auditFilter struct {
 }
 
 func (f *auditFilter) bind(cmd *cobra.Command) {
+	f.bindWho(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.Identity, "identity", "", "who asked")
-	fl.StringVar(&f.Source, "source", "", "which source")
 	fl.StringVar(&f.Door, "door", "", "pgwire or mcp")
 	fl.StringVar(&f.Session, "session", "", "session id")
 	fl.StringVar(&f.Table, "table", "", "table read or written: schema.table, or table")
@@ -44,6 +43,18 @@ func (f *auditFilter) bind(cmd *cobra.Command) {
 	fl.StringVar(&f.SQLState, "sqlstate", "", "SQLSTATE of the outcome")
 	fl.StringVar(&f.Fingerprint, "fingerprint", "", "statements that differ from another in literals only")
 	fl.StringVar(&f.Text, "text", "", "part of the statement")
+	fl.StringVar(&f.Kind, "kind", "", "kind of statement, such as select, or of refusal, such as denied")
+	fl.StringVar(&f.Trace, "trace", "", "trace id that the caller sent")
+	fl.StringVar(&f.Event, "event", "", "name of an event, such as key.created")
+}
+
+// bindWho binds the flags that say who, where and when.
+func (f *auditFilter) bindWho(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.Identity, "identity", "", "who asked")
+	fl.StringVar(&f.Source, "source", "", "which source")
+	fl.StringVar(&f.Client, "client", "", "address of the client: host, or host:port")
+	fl.StringVar(&f.Application, "application", "", "name that the client gives itself")
 	fl.StringVar(&f.since, "since", "", "not older than this: 2026-01-31, 2026-01-31T10:00:00Z, or an age such as 90m or 7d")
 	fl.StringVar(&f.until, "until", "", "older than this, in the same forms")
 }
@@ -100,28 +111,30 @@ func auditSearchCommand() *cobra.Command {
 		Use:   "search [DECISION-ID]",
 		Short: "Find requests in the audit log, newest first",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			filter, err := f.filter(args)
-			if err != nil {
-				return err
-			}
-			found := false
-			show := viewPrinter(cmd.OutOrStdout(), asJSON)
-			err = audit.Search(cmd.Context(), gateway.AuditConfig(cfg).Dir, filter, func(v audit.View) bool {
-				found = true
-				return show(v) == nil
-			})
-			if err == nil && filter.ID != "" && !found {
-				return fmt.Errorf("the audit log has no decision %s", filter.ID)
-			}
+	}
+	dirs := bindLogs(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		logs, err := findLogs(cmd, *dirs)
+		if err != nil {
 			return err
-		},
+		}
+		filter, err := f.filter(args)
+		if err != nil {
+			return err
+		}
+		found := false
+		show := viewPrinter(cmd.OutOrStdout(), asJSON)
+		err = logs.search(cmd.Context(), filter, func(v audit.View) bool {
+			found = true
+			return show(v) == nil
+		})
+		if err == nil && filter.ID != "" && !found {
+			return fmt.Errorf("the audit log has no decision %s", filter.ID)
+		}
+		return err
 	}
 	f.bind(cmd)
+	cmd.Flags().BoolVar(&f.OldestFirst, "oldest-first", false, "turn the order")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "show at most this many; 0 shows all")
 	cmd.Flags().BoolVar(&f.Events, "events", false, "show events other than requests too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
@@ -204,43 +217,6 @@ func orDash(s string) string {
 	return s
 }
 
-func auditVerifyCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Check that no record was changed, removed, inserted, or cut off at the end",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			return verifyAudit(cmd, cfg, asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
-}
-
-func verifyAudit(cmd *cobra.Command, cfg *config.Config, asJSON bool) error {
-	report, err := audit.Verify(cmd.Context(), gateway.AuditConfig(cfg), progressPrinter(os.Stderr))
-	if err != nil {
-		return fmt.Errorf("verifying the audit log: %w", err)
-	}
-	out := cmd.OutOrStdout()
-	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(report)
-	} else {
-		err = printReport(out, &report)
-	}
-	if err == nil && !report.OK() {
-		err = exitStatus(exitFailed)
-	}
-	return err
-}
-
 func printReport(w io.Writer, r *audit.Report) error {
 	p := &printer{w: w}
 	p.line("entries", fmt.Sprintf("%d in %d segments", r.Entries, r.Segments))
@@ -249,6 +225,9 @@ func printReport(w io.Writer, r *audit.Report) error {
 	}
 	if r.UnfinishedCount > 0 {
 		p.line("unfinished", fmt.Sprintf("%d requests without an outcome", r.UnfinishedCount))
+	}
+	if r.SignedTo > 0 {
+		p.line("signed", fmt.Sprintf("up to entry %d, %s", r.SignedTo, r.SignedAt.Local().Format(time.RFC3339)))
 	}
 	p.list("notes", r.Notes)
 	for _, problem := range r.Problems {

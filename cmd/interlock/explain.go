@@ -31,7 +31,7 @@ func explainCommand() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if h.as != "" {
-				h.source, h.door = f.Source, f.Door
+				h.source, h.door, h.client, h.application = f.Source, f.Door, f.Client, f.Application
 				return explainStatement(cmd, &h, args, asJSON)
 			}
 			return explainRecorded(cmd, &f, args, asJSON)
@@ -171,8 +171,6 @@ type hypothesis struct {
 func (h *hypothesis) bind(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&h.as, "as", "", "judge the statement for this identity")
-	fl.StringVar(&h.client, "client", "", "with --as: IP address of the client")
-	fl.StringVar(&h.application, "application", "", "with --as: name of the client's application")
 	fl.StringVar(&h.at, "at", "", "with --as: when the statement comes; default now")
 	h.state.bind(cmd)
 }

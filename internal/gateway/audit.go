@@ -213,7 +213,7 @@ func (g *Gateway) watchActs(ctx context.Context) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		if err := g.takeActs(ctx); err != nil && ctx.Err() == nil {
+		if err := takeActs(ctx, g.Store, g.Audit); err != nil && ctx.Err() == nil {
 			g.log.Error().Err(err).Msg("administrative acts not recorded")
 		}
 		select {
@@ -226,9 +226,9 @@ func (g *Gateway) watchActs(ctx context.Context) {
 
 // takeActs records what waits. An act whose event is written, and that could not be marked as taken, is written again
 // with the same id.
-func (g *Gateway) takeActs(ctx context.Context) error {
+func takeActs(ctx context.Context, st *store.Store, log *audit.Log) error {
 	for {
-		acts, err := g.Store.ActsToTake(ctx)
+		acts, err := st.ActsToTake(ctx)
 		if err != nil || len(acts) == 0 {
 			return err
 		}
@@ -240,13 +240,61 @@ func (g *Gateway) takeActs(ctx context.Context) error {
 			if a.Actor != "" {
 				attributes["by"] = a.Actor
 			}
-			err := g.Audit.Event(ctx, &audit.Record{ID: a.ID, Time: a.At}, &audit.Event{Name: a.Name, Attributes: attributes})
+			err := log.Event(ctx, &audit.Record{ID: a.ID, Time: a.At}, &audit.Event{Name: a.Name, Attributes: attributes})
 			if err != nil {
 				return err
 			}
-			if err := g.Store.TakeActs(ctx, a.Number); err != nil {
+			if err := st.TakeActs(ctx, a.Number); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// actTimeout is how long RecordAct waits for the gateway.
+const actTimeout = 15 * time.Second
+
+// RecordAct brings an administrative act of this process into the audit log and returns when it is there. If a gateway
+// writes the log, it takes the act over; otherwise the log is opened for it.
+func RecordAct(ctx context.Context, cfg *config.Config, name string, attributes map[string]string) (id string, err error) {
+	st, _, err := OpenControl(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer st.Close()
+	act := store.Act{ID: audit.NewID(), At: time.Now(), Name: name, Attributes: attributes}
+	number, err := st.AddAct(ctx, act)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	for {
+		taken, err := st.ActsTaken(ctx)
+		if err != nil || taken >= number {
+			return act.ID, err
+		}
+		err = takeActsHere(ctx, cfg, st)
+		if err != nil && !errors.Is(err, audit.ErrLocked) {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("the gateway has not taken the act into the audit log: %w", ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func takeActsHere(ctx context.Context, cfg *config.Config, st *store.Store) error {
+	conf := AuditConfig(cfg)
+	var err error
+	if conf.SigningKey, err = audit.LoadSigningKey(AuditKeyFile(cfg)); err != nil {
+		return err
+	}
+	log, err := audit.Open(conf)
+	if err != nil {
+		return err
+	}
+	return errors.Join(takeActs(ctx, st, log), log.Close())
 }

@@ -23,6 +23,7 @@ import (
 	"interlock/internal/auditship"
 	"interlock/internal/config"
 	"interlock/internal/identity"
+	"interlock/internal/shared"
 	"interlock/internal/store"
 	"interlock/internal/upstream"
 	"interlock/mcp"
@@ -46,6 +47,7 @@ type Gateway struct {
 	version  string
 	started  time.Time
 	upstream *upstream.Pool
+	rates    *shared.Rates // nil if there is no Redis
 	document documentState
 	states   sourceStates
 	shippers []*auditship.Shipper
@@ -89,6 +91,7 @@ func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.
 	g.stop = stop
 	g.background.Go(func() { g.Catalogs.Run(background, g.Rules) })
 	g.background.Go(func() { g.watchDocument(background) })
+	g.background.Go(func() { g.watchOmitted(background) })
 	g.runAudit(background)
 	g.serve()
 	return g, nil
@@ -112,16 +115,18 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 		Newer:   g.Store.NewerCatalog,
 		Changed: g.catalogChanged,
 	}
+	circuits := g.newBreaker()
 	g.Core = &sqlgov.Core{
-		Rules: g.Rules, Catalogs: g.Catalogs, Keys: g.Keys, Upstream: g.upstream, Audit: g.Audit, Log: g.log,
-		FactsBytes: g.cfg.Limits.FactsCacheBytes,
+		Rules: g.Rules, Catalogs: g.Catalogs, Keys: g.Keys, Upstream: circuits, Circuit: circuits.Circuit, Audit: g.Audit, Log: g.log,
+		StrangerFailures: g.cfg.Limits.StrangerFailures,
+		FactsBytes:       g.cfg.Limits.FactsCacheBytes,
 		Limits: analyze.Limits{
 			Bytes:      int(g.cfg.Limits.MaxStatementBytes),
 			Tokens:     g.cfg.Limits.MaxStatementTokens,
 			Statements: g.cfg.Limits.MaxStatements,
 		},
 	}
-	return nil
+	return g.shareRates()
 }
 
 // OpenControl opens the control store of a configuration and the keys in it, and makes the data directory if there is
@@ -332,6 +337,9 @@ func (g *Gateway) closeParts() error {
 	if g.upstream != nil {
 		g.upstream.Close()
 	}
+	if g.rates != nil {
+		errs = append(errs, g.rates.Close())
+	}
 	if g.Audit != nil {
 		errs = append(errs, g.Audit.Close())
 	}
@@ -363,6 +371,7 @@ func (g *Gateway) status(context.Context) admin.Status {
 			s.Problems = append(s.Problems, fmt.Sprintf("audit sink %s does not take entries; %d are waiting", p.Name, p.Lag))
 		}
 	}
+	s.Problems = append(s.Problems, g.limitProblems()...)
 	for i := range rs.Document.Sources {
 		src := &rs.Document.Sources[i]
 		st := admin.SourceStatus{ID: src.ID, Enabled: !src.Disabled}
