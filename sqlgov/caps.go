@@ -3,7 +3,6 @@ package sqlgov
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"interlock/audit"
@@ -116,23 +115,18 @@ func (s *Session) recordStopped(o *op) *Refusal {
 	return o.run.finish(context.Background(), ending{status: audit.Refused, rows: o.rows, bytes: o.bytes, sqlstate: o.stopped.SQLState, refusal: o.stopped})
 }
 
-// limitTime cancels a statement that runs longer than its policies let it. While something before it in the pipeline runs,
-// its own time has not begun.
+// limitTime cancels a statement that runs longer than its policies let it. While another that was sent before it runs,
+// its own time has not begun. The server keeps small replies back, so it may be the one after it that is cancelled: then
+// the pipeline as a whole has taken too long.
 func (s *Session) limitTime(o *op) {
-	if o.run == nil || o.run.obligations().Timeout <= 0 {
+	if o.run == nil || o.run.rehearse || o.run.obligations().Timeout <= 0 {
 		return
 	}
 	limit := o.run.obligations().Timeout
 	o.timer.Store(time.AfterFunc(never, func() {
-		s.mu.Lock()
-		queued, first := false, len(s.queue) > 0 && s.queue[0] == o
-		for _, waiting := range s.queue {
-			queued = queued || waiting == o
-		}
-		s.mu.Unlock()
-		switch {
+		switch first, queued := s.turn(o); {
 		case first:
-			o.timedOut.Store(true)
+			s.timedOut.Store(true)
 			s.Cancel(context.Background())
 		case queued:
 			o.timer.Load().Reset(limit)
@@ -143,21 +137,33 @@ func (s *Session) limitTime(o *op) {
 
 const never = 1<<63 - 1
 
+// turn reports if a statement is under way, and if it is the first of those.
+func (s *Session) turn(o *op) (first, queued bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first = true
+	for _, waiting := range s.queue {
+		if waiting == o {
+			return first, true
+		}
+		if waiting.run != nil && !waiting.run.rehearse {
+			first = false
+		}
+	}
+	return false, false
+}
+
 func (o *op) stopTimer() {
 	if t := o.timer.Load(); t != nil {
 		t.Stop()
 	}
 }
 
-// clock is what limitTime needs of an op.
-type clock struct {
-	timer    atomic.Pointer[time.Timer]
-	timedOut atomic.Bool
-}
-
 // timeout is what the client is told in the place of the server's word that the statement was cancelled.
 func (o *op) timeout() *Refusal {
-	return &Refusal{Kind: Canceled, SQLState: "57014", DecisionID: o.run.id,
-		Message: fmt.Sprintf("canceling statement due to statement timeout: it may run for %s", o.run.obligations().Timeout),
-		Hint:    "The bound is set by " + o.run.cappedBy() + "."}
+	r := &Refusal{Kind: Canceled, SQLState: "57014", Message: "canceling statement due to statement timeout"}
+	if o.run != nil {
+		r.DecisionID, r.Hint = o.run.id, "How long it may run is set by "+o.run.cappedBy()+"."
+	}
+	return r
 }

@@ -164,6 +164,7 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 	}
 	s.names.settle(s.ended)
 	s.txStatus = r.TxStatus
+	s.timedOut.Store(false)
 	s.progress.Broadcast()
 	s.mu.Unlock()
 	for _, o := range done {
@@ -197,7 +198,7 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 	}
 	first := skipped[0]
 	if first.refusal != nil && r.Error.SQLState == "42601" {
-		return Output{Refusal: first.refusal, Fatal: first.refusal.Kind == Unauthenticated}, true
+		return Output{Refusal: first.refusal, Fatal: first.refusal.ends || first.refusal.Kind == Unauthenticated}, true
 	}
 	first.sqlstate = r.Error.SQLState
 	for _, o := range skipped {
@@ -206,7 +207,7 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 		}
 	}
 	fatal := r.Error.Severity == "FATAL" || r.Error.Severity == "PANIC"
-	if first.timedOut.Load() && first.sqlstate == "57014" {
+	if first.sqlstate == "57014" && s.timedOut.Swap(false) {
 		return Output{Refusal: first.timeout(), Fatal: fatal}, true
 	}
 	if first.run != nil && first.run.withholds() {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"interlock/audit"
@@ -45,10 +46,12 @@ type Session struct {
 	skipping bool // the server skips everything up to the next Sync, which has not been sent yet
 	// withholding is set when the server does not skip by itself, so that what it should skip must not be sent.
 	withholding bool
+	timedOut    atomic.Bool // what runs was cancelled because it has run for too long
 	broken      error
 	names       namespace
 
 	tally tally
+	place place
 }
 
 // maxInFlight bounds the messages of a session whose replies are not complete. The server holds back up to 8 KiB of
@@ -74,7 +77,7 @@ type op struct {
 	taken   *taken   // of the portal or the Query
 	stopped *Refusal // why its rows are withheld from here on
 	rest    int      // bytes withheld
-	clock
+	timer   atomic.Pointer[time.Timer]
 }
 
 type opKind byte
@@ -121,6 +124,9 @@ func (c *Core) open(ctx context.Context, a *admission, parameters map[string]str
 		return nil, r
 	}
 	if r := c.resolveSource(ctx, a); r != nil {
+		return nil, r
+	}
+	if r := c.connectable(ctx, a); r != nil {
 		return nil, r
 	}
 	accepted := make(map[string]string, len(parameters))
@@ -221,6 +227,9 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 	if st == nil {
 		return s.Reject(ctx, false, noStatement(statement))
 	}
+	if r := s.disabled(); r != nil {
+		return s.Reject(ctx, false, r)
+	}
 	bound := *st
 	bound.taken = &taken{}
 	if rs := s.core.Rules.Current(); rs != nil && rs.Document.Audit.KeepText != "" {
@@ -255,16 +264,33 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 		return s.Reject(ctx, false, noPortal(portal))
 	}
 	a := s.admission(st)
+	a.continues = st.ran
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opExecute, refusal: r})
 	}
+	st.ran = true
 	s.tally.statements.Add(1)
 	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts), taken: st.taken}, frame)
 }
 
 // CloseObject takes a Close message for a statement ('S') or a portal ('P').
-func (s *Session) CloseObject(_ context.Context, object byte, name string, frame []byte) error {
+func (s *Session) CloseObject(ctx context.Context, object byte, name string, frame []byte) error {
+	if r := s.disabled(); r != nil {
+		return s.Reject(ctx, false, r)
+	}
 	return s.send(&op{kind: opClose, effects: []effect{{forget: objectKey{object, name}}}}, frame)
+}
+
+// disabled is the refusal, with which the session ends, if its source has been disabled.
+func (s *Session) disabled() *Refusal {
+	rs := s.core.Rules.Current()
+	if rs == nil {
+		return nil // what runs something is refused for that
+	}
+	if src := rs.Source(s.source); src == nil || !src.Disabled {
+		return nil
+	}
+	return disabled(s.source)
 }
 
 // Sync takes a Sync message, which ends a segment.
@@ -315,6 +341,7 @@ func (s *Session) send(o *op, frame []byte) error {
 // if it would have run a statement, that never ran.
 func (s *Session) enqueue(o *op) error {
 	if err := s.makeRoom(); err != nil {
+		s.finish(o, audit.Canceled)
 		return err
 	}
 	s.mu.Lock()
@@ -368,7 +395,7 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, prepared: s.preparedText}
+		bound: st.bound, prepared: s.preparedText, place: &s.place}
 }
 
 func oids(types []uint32) []catalog.OID {
