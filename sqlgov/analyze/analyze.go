@@ -63,6 +63,9 @@ func remember(here map[string]string, st *Statement) {
 
 // read passes a text through the gate and the parser.
 func read(text string, env *Env) ([]*pg.RawStmt, *Error) {
+	if env.Catalog == nil {
+		return nil, refuse("58000", "there is no catalog to analyse the statement against")
+	}
 	if e := admit(text, env.Limits); e != nil {
 		return nil, e
 	}
