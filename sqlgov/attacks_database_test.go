@@ -42,6 +42,7 @@ func copyAttacks(t *testing.T) *attackDatabase {
 	d.client = d.server.As(d.admin, "gov_svc", "")
 	d.server.Exec(t, d.server.DSN("postgres"), "create database "+d.name+" template "+original)
 	d.server.Exec(t, d.server.DSN("postgres"), "grant create, temporary on database "+d.name+" to gov_svc")
+	d.server.Exec(t, d.admin, "grant create on schema public to gov_svc") // as before PostgreSQL 15
 	return d
 }
 

@@ -50,4 +50,24 @@ var otherwise = map[string]other{
 	"WIRE-12/mcp": {"unexplained", "as at the other door; the tool answers that its execution failed"},
 	"WIRE-13/mcp": {"unexplained", "as WIRE-12"},
 	"WIRE-25":     {runs, "a composite parameter that the client brings reads nothing"},
+
+	"SESS-M01": {runs, "RESET ALL returns to what the gateway set when it connected, whatever the login's defaults are"},
+	"SESS-M02": {runs, "as SESS-M01"},
+	"SESS-M03": {runs, "as SESS-M01"},
+	"SESS-M04": {runs, "as SESS-M01"},
+	"SESS-M05": {runs, "as SESS-M01: COMMIT brings back what the gateway set"},
+
+	"SESS-M15/mcp": {"0A000", "PREPARE needs a session"},
+	"SESS-M16/mcp": {"0A000", "as SESS-M15"},
+	"SESS-M17/mcp": {"0A000", "as SESS-M15"},
+	"SESS-M18/mcp": {"0A000", "as SESS-M15"},
+	"SESS-M21/mcp": {"0A000", "as SESS-M15"},
+	"SESS-M22/mcp": {"0A000", "as CTRL-29"},
+
+	"LEX-M09/mcp": {"unexplained", "a control character ends the JSON text before there is a statement"},
+	"LEX-M10/mcp": {"unexplained", "JSON is UTF-8, so there is no statement"},
+	"LEX-M11/mcp": {"unexplained", "as LEX-M10"},
+	"LEX-M10":     {"22021", "as PostgreSQL answers"},
+	"LEX-M11":     {"22021", "as LEX-M10"},
+	"PLAN-13":     {"42601", "PostgreSQL 15 does not know the option either"},
 }

@@ -83,7 +83,7 @@ func judge(t *testing.T, c *attack, where string, d *attackDatabase, tr *transcr
 	answer := answered(c, tr)
 	noted, isNoted := otherwiseAt(c.ID, where)
 	if isNoted {
-		if answer != noted.answer {
+		if answer != noted.answer && !slices.Contains(accepted[c.Expected], answer) {
 			t.Errorf("answered %s; %s is noted beside the case\n%s", answer, noted.answer, describe(c, tr))
 		}
 	} else {

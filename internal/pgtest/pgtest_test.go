@@ -126,7 +126,7 @@ func TestAttacks(t *testing.T) {
 		t.Errorf("customers = %s", got)
 	}
 	// The foreign table reads through the server itself.
-	if n := queryRow[int](t, svc, "select count(*) from app.customers_ft"); n != 0 {
+	if n := queryRow[int](t, svc, "select count(*) from app.customers_ft"); n != 1 {
 		t.Errorf("foreign rows = %d", n)
 	}
 	Attacks(t)
