@@ -20,6 +20,9 @@ const defaultScanInterval = 5 * time.Minute
 type Catalogs struct {
 	// Scan reads a source's catalog.
 	Scan func(context.Context, *policy.SourceSpec) (*catalog.Snapshot, error)
+	// Stamp returns a text that changes whenever a source's catalog does. It is asked once a second, by a statement with
+	// the given settings. Nil means that changes are found by scans only.
+	Stamp func(ctx context.Context, src *policy.SourceSpec, pinned map[string]string) (string, error)
 	// Save keeps a snapshot whose content is new.
 	Save func(context.Context, *catalog.Snapshot) error
 	// Newer returns the newest kept snapshot of a source if it was scanned after a time, else nil.
@@ -38,6 +41,7 @@ type sourceCatalog struct {
 	mu      sync.RWMutex
 	index   *catalog.Index
 	scanned time.Time
+	stamp   string // of the server's catalog, read before the last scan
 }
 
 // Index returns the current catalog of a source, or nil if it was never scanned.
@@ -89,13 +93,29 @@ func (c *Catalogs) refreshUnknown(ctx context.Context, src *policy.SourceSpec, o
 }
 
 func (c *Catalogs) scan(ctx context.Context, src *policy.SourceSpec, s *sourceCatalog) error {
-	begun := time.Now()
+	begun, stamp := time.Now(), c.stampOf(ctx, src)
 	snap, err := c.Scan(ctx, src)
 	if err != nil {
 		c.changed(src.ID, nil, nil, err)
 		return fmt.Errorf("scanning source %s: %w", src.ID, err)
 	}
+	s.mu.Lock()
+	s.stamp = stamp
+	s.mu.Unlock()
 	return c.install(ctx, s, snap, begun)
+}
+
+// stampOf returns the stamp of a source's catalog, or "" when it cannot be had.
+func (c *Catalogs) stampOf(ctx context.Context, src *policy.SourceSpec) string {
+	index := c.Index(src.ID)
+	if c.Stamp == nil || index == nil {
+		return ""
+	}
+	stamp, err := c.Stamp(ctx, src, pinned(index))
+	if err != nil {
+		return ""
+	}
+	return stamp
 }
 
 func (c *Catalogs) install(ctx context.Context, s *sourceCatalog, snap *catalog.Snapshot, scanned time.Time) error {
@@ -174,13 +194,16 @@ func (c *Catalogs) scanIfDue(ctx context.Context, src *policy.SourceSpec, scans 
 	if !has {
 		interval = time.Second
 	}
-	if time.Since(last) < interval {
+	if time.Since(last) < interval && !has {
 		s.scanning.Unlock()
-		c.adoptKept(ctx, src.ID, s)
 		return
 	}
 	scans.Go(func() {
 		defer s.scanning.Unlock()
+		if time.Since(last) < interval && !c.stampChanged(ctx, src, s) {
+			c.adoptKept(ctx, src.ID, s)
+			return
+		}
 		if err := c.scan(ctx, src, s); err != nil {
 			s.mu.Lock()
 			s.scanned = time.Now()
@@ -188,6 +211,18 @@ func (c *Catalogs) scanIfDue(ctx context.Context, src *policy.SourceSpec, scans 
 			c.adoptKept(ctx, src.ID, s)
 		}
 	})
+}
+
+// stampChanged reports if the server's catalog is known to have changed since the last scan.
+func (c *Catalogs) stampChanged(ctx context.Context, src *policy.SourceSpec, s *sourceCatalog) bool {
+	stamp := c.stampOf(ctx, src)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stamp == "" {
+		s.stamp = stamp // the first scan had no settings to ask with
+		return stamp != ""
+	}
+	return stamp != "" && stamp != s.stamp
 }
 
 // adoptKept takes over a snapshot that is newer than ours: "interlock source scan" in another process kept it.

@@ -111,6 +111,7 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 	g.Rules = &sqlgov.Rules{}
 	g.Catalogs = &sqlgov.Catalogs{
 		Scan:    g.scan,
+		Stamp:   g.upstream.CatalogStamp,
 		Save:    g.Store.SaveCatalog,
 		Newer:   g.Store.NewerCatalog,
 		Changed: g.catalogChanged,
