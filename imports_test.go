@@ -29,17 +29,21 @@ var allowed = map[string][]string{
 	"internal/auditship": {"audit"},
 	"internal/cluster":   {},
 	"internal/lru":       {},
+	"internal/ratelimit": {},
+	"internal/shared":    {"internal/ratelimit"},
+	"internal/breaker":   {"sqlgov", "sqlgov/policy"},
 	"internal/config":    {"sqlgov/policy"},
 	"internal/identity":  {"sqlgov"},
 	"internal/store":     {"audit", "catalog", "sqlgov", "sqlgov/policy"},
 	"internal/upstream":  {"catalog", "sqlgov", "sqlgov/policy"},
 
-	// Only tests import these three; gateway puts all parts together, for cmd and for tests.
+	// Only tests import these four; gateway puts all parts together, for cmd and for tests.
 	"internal/oracle":      {"catalog"},
 	"internal/pgtest":      {"internal/cluster"},
+	"internal/redistest":   {},
 	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
-	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/config", "internal/identity", "internal/store",
-		"internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
+	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared",
+		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
 	"cmd/interlock": {"audit", "catalog", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",
 		"internal/store", "internal/upstream", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
 }
@@ -52,6 +56,8 @@ var confined = map[string][]string{
 	"database/sql":                           {"internal/store"},
 	"modernc.org/sqlite":                     {"internal/store"},
 	"go.yaml.in/yaml":                        {"internal/config"},
+	"github.com/redis/go-redis":              {"internal/shared"},
+	"github.com/sony/gobreaker":              {"internal/breaker"},
 	"github.com/spf13/cobra":                 {"cmd/interlock"},
 	"net/http":                               {"mcp", "internal/admin", "internal/auditship", "internal/identity", "internal/gateway", "cmd/interlock"},
 	"flag":                                   {"cmd/interlock"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"interlock/sqlgov"
 )
@@ -15,7 +16,7 @@ func (x *exchange) call() ([]byte, *failure) {
 	if refusal == nil && !x.server.calls.enter(caller.Identity, or(x.server.MaxConcurrent, defaultMaxConcurrent)) {
 		refusal = &sqlgov.Refusal{Kind: sqlgov.RateLimited, SQLState: "53400",
 			Message: "too many calls of yours are running at the same time",
-			Hint:    "Wait until one has finished."}
+			Hint:    "Wait until one has finished.", RetryAfter: time.Second}
 	} else if refusal == nil {
 		defer x.server.calls.leave(caller.Identity)
 	}

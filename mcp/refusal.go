@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"interlock/sqlgov"
 )
@@ -63,6 +64,10 @@ func (x *exchange) refused(r *sqlgov.Refusal) ([]byte, *failure) {
 	if x.dialect == modern {
 		how = w.modern
 	}
+	if r.RetryAfter > 0 {
+		seconds := (r.RetryAfter + time.Second - 1) / time.Second
+		x.w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	}
 	reason := w.reason(r)
 	if how.code != 0 {
 		if how.http == http.StatusUnauthorized {
@@ -104,6 +109,9 @@ func (w wording) reason(r *sqlgov.Refusal) []byte {
 	}
 	if r.Position > 0 {
 		b = strconv.AppendInt(append(b, `,"position":`...), int64(r.Position), 10)
+	}
+	if r.RetryAfter > 0 {
+		b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), max(1, r.RetryAfter.Milliseconds()), 10)
 	}
 	if r.DecisionID != "" {
 		b = appendString(append(b, `,"decision_id":`...), r.DecisionID)

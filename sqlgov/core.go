@@ -13,6 +13,7 @@ import (
 	"interlock/audit"
 	"interlock/catalog"
 	"interlock/internal/lru"
+	"interlock/internal/ratelimit"
 	"interlock/sqlgov/analyze"
 	"interlock/sqlgov/policy"
 )
@@ -39,6 +40,13 @@ type Core struct {
 	Audit    Recorder
 	Log      zerolog.Logger
 
+	// Rates counts statements against rate limits; nil means in the memory of this process.
+	Rates Rates
+	// Circuit tells if the circuit of a source is open, and when it is tried again; nil means that none ever is.
+	Circuit func(source string) (again time.Duration, open bool)
+	// StrangerFailures is how many failures a minute are recorded of one client address that proves no identity; 0 means 60.
+	StrangerFailures int
+
 	// FactsBytes bounds the cache of facts; 0 means 64 MiB.
 	FactsBytes int64
 	// Limits bound the texts that are analysed; the zero value means the defaults.
@@ -47,6 +55,9 @@ type Core struct {
 	factsOnce sync.Once
 	facts     *lru.Cache[factsKey, *judged]
 	sealers   sealers
+	buckets   ratelimit.Buckets
+	running   ratelimit.Turns
+	strangers strangers
 }
 
 // admission is a request on its way through the steps, and afterwards the permit to run it.
@@ -65,6 +76,11 @@ type admission struct {
 	accept func(*analyze.Facts) *Refusal
 	// rehearse is set to judge without running: nothing is recorded unless the request is refused.
 	rehearse bool
+	// continues is set when more rows of a portal are fetched that has run before.
+	continues bool
+	// place is that of the session; nil means that the request has one of its own.
+	place *place
+	leave func() // gives up what was taken of place; nil if nothing was
 
 	rules    *policy.Ruleset
 	src      *policy.SourceSpec
@@ -83,9 +99,10 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.analyse, c.authorise, c.applyPolicies, c.bound, c.intend,
+		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.bound, c.meter, c.queue, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
+			a.leaveTurn()
 			return c.refuse(ctx, a, r)
 		}
 	}
@@ -122,8 +139,7 @@ func (c *Core) resolveSource(_ context.Context, a *admission) *Refusal {
 			Hint:    "List the sources that you may use, or ask your administrator for access."}
 	}
 	if src.Disabled {
-		return &Refusal{Kind: SourceUnavailable, SQLState: "08004",
-			Message: fmt.Sprintf("source %q is disabled", a.source)}
+		return disabled(a.source)
 	}
 	a.src = src
 	if a.index = c.Catalogs.Index(a.source); a.index == nil {
@@ -132,6 +148,11 @@ func (c *Core) resolveSource(_ context.Context, a *admission) *Refusal {
 			Hint:    "Its server could not be scanned so far; try again shortly."}
 	}
 	return nil
+}
+
+// disabled is the refusal of a source that is switched off. Open sessions end with it.
+func disabled(source string) *Refusal {
+	return &Refusal{Kind: SourceUnavailable, SQLState: "08004", Message: fmt.Sprintf("source %q is disabled", source), ends: true}
 }
 
 // analyse finds out what the text touches. When it names something unknown, the catalog may be behind the server.
@@ -239,8 +260,16 @@ func (c *Core) refuse(ctx context.Context, a *admission, r *Refusal) *Refusal {
 }
 
 // RecordRefusal records a request that a door turned down by itself (failed authentication, a message that it does
-// not support) and sets r.DecisionID. When the audit log cannot be written, *r becomes the refusal that says so.
+// not support) and sets r.DecisionID. When the audit log cannot be written, *r becomes the refusal that says so. When
+// there have been too many of a client that has not proved who it is, *r becomes the refusal that says that, which is
+// counted and not recorded; see RecordOmitted.
 func (c *Core) RecordRefusal(ctx context.Context, caller Caller, source string, r *Refusal) {
+	if caller.KeyID == "" {
+		if tooMany := c.strangers.admit(caller.ClientAddr, c.StrangerFailures); tooMany != nil {
+			*r = *tooMany
+			return
+		}
+	}
 	a := &admission{core: c, id: audit.NewID(), caller: caller, source: source, started: time.Now(), rules: c.Rules.Current()}
 	*r = *c.refuse(ctx, a, r)
 }

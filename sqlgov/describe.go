@@ -136,7 +136,7 @@ func (c *Core) DescribeSource(ctx context.Context, caller Caller, source string)
 // look admits a request that reads the ruleset and the catalog only: no statement runs, so one record tells it all.
 func (c *Core) look(ctx context.Context, a *admission, more ...func(context.Context, *admission) *Refusal) *Refusal {
 	a.core, a.id, a.started = c, audit.NewID(), time.Now()
-	for _, step := range append([]func(context.Context, *admission) *Refusal{c.identify}, more...) {
+	for _, step := range append([]func(context.Context, *admission) *Refusal{c.identify, c.meterLook}, more...) {
 		if r := step(ctx, a); r != nil {
 			return c.refuse(ctx, a, r)
 		}

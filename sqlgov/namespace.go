@@ -9,6 +9,7 @@ type preparedStatement struct {
 	judged *judged
 	bound  bindFrame // of a portal, if full texts are kept
 	taken  *taken    // of a portal: what has been handed out of it
+	ran    bool      // of a portal: it was executed before. Of the goroutine that takes the client's messages
 }
 
 // objectKey names a prepared statement ('S') or a portal ('P'). SQL's PREPARE shares the namespace of Parse.

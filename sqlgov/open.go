@@ -1,6 +1,9 @@
 package sqlgov
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // OpenReason is why an upstream connection could not be had.
 type OpenReason string
@@ -12,6 +15,7 @@ const (
 	OpenAuth        OpenReason = "authentication"       // the server did not accept the source's login, or a secret is missing
 	OpenTooMany     OpenReason = "too_many_connections" // the server has no room
 	OpenBusy        OpenReason = "busy"                 // the source's own connection limit stayed exhausted while we waited
+	OpenCircuit     OpenReason = "circuit_open"         // it failed so often that it is not tried for a while
 	OpenRejected    OpenReason = "rejected"             // anything else: no such database, a refused setting, a broken server
 )
 
@@ -20,6 +24,7 @@ const (
 type OpenError struct {
 	Reason OpenReason
 	Err    error
+	Again  time.Duration // with OpenCircuit: when it is tried again
 }
 
 func (e *OpenError) Error() string {

@@ -16,21 +16,12 @@ func (c *Core) applyPolicies(_ context.Context, a *admission) *Refusal {
 	d := a.decision.Decision
 	switch d.Verdict {
 	case policy.Allowed:
-		return unenforced(&d.Obligations)
+		return nil
 	case policy.Held:
 		return &Refusal{Kind: HeldForApproval, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail,
 			Hint: "Approvals cannot be given through this gateway yet: ask your administrator to run the statement."}
 	}
 	return &Refusal{Kind: Denied, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail, Hint: d.Hint}
-}
-
-// unenforced refuses what nothing here can be held to: a statement never runs without its obligations.
-func unenforced(o *policy.Obligations) *Refusal {
-	if len(o.Rates) == 0 {
-		return nil
-	}
-	return &Refusal{Kind: RateLimited, SQLState: "53400", Message: "the rate limit of policy " + o.Rates[0].Rule + " cannot be kept, so the statement is refused",
-		Hint: "Tell your administrator: this gateway has no rate limiter."}
 }
 
 // settle returns the decision under the circumstances of one request.

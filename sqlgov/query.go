@@ -255,6 +255,9 @@ func (c *Core) failure(ctx context.Context, a *admission, err error) *Refusal {
 // it can carry addresses.
 func (c *Core) unreachable(source string, err error) *Refusal {
 	var oe *OpenError
+	if errors.As(err, &oe) && oe.Reason == OpenCircuit { // it has been logged when the circuit opened
+		return circuitOpen(source, oe.Again)
+	}
 	cause := err
 	if errors.As(err, &oe) {
 		cause = errors.Join(err, oe.Err) // its own text hides the cause, for it may be shown

@@ -135,6 +135,7 @@ type ending struct {
 
 // finish records the outcome of an admitted request. Its error means that the result must be withheld.
 func (a *admission) finish(ctx context.Context, e ending) *Refusal {
+	a.leaveTurn()
 	out := &audit.Outcome{ID: a.id, Status: e.status, Rows: e.rows, Bytes: e.bytes, SQLState: e.sqlstate,
 		Duration: time.Since(a.started), Time: time.Now()}
 	if e.refusal != nil {

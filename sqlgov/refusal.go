@@ -1,5 +1,7 @@
 package sqlgov
 
+import "time"
+
 // Kind is why the core turned a request down. The set is closed: each door maps every kind once, by a table.
 type Kind int
 
@@ -70,10 +72,13 @@ type Refusal struct {
 	Position int // 1-based character offset in the statement; 0 unknown
 	// DecisionID finds the decision in the audit log; "" if the request never came so far.
 	DecisionID string
+	// RetryAfter is when it makes sense to try again; 0 if that is not known. The hint says so, too.
+	RetryAfter time.Duration
 	// Err is the cause, for the operational log only. It is never shown to a caller.
 	Err error
 	// Upstream is set for UpstreamFailed.
 	Upstream *UpstreamError
+	ends     bool // a session ends with it
 }
 
 func (r *Refusal) Error() string { return r.Message }
