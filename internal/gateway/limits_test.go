@@ -26,8 +26,6 @@ import (
 	"interlock/internal/redistest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
-
 // limited is a governance document with limits for the source and the identity, as they stand in YAML.
 func limited(source, ana string, more ...string) string {
 	return `
