@@ -5,7 +5,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 PACKAGES ?= ./...
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench vuln fmt clean
+.PHONY: help setup build demo test lint bench oracle vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -13,6 +13,7 @@ help:
 	@echo 'make build   bin/interlock'
 	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
 	@echo 'make bench   benchmarks'
+	@echo 'make oracle  PostgreSQL judges the analyser, for an hour: 100,000 invented statements, its own regression tests'
 	@echo 'make vuln    known vulnerabilities in dependencies (needs the network)'
 
 setup:
@@ -36,6 +37,10 @@ lint: setup
 
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
+
+oracle: setup
+	regress=$$(.ci/postgres-source "$${TMPDIR:-/tmp}/interlock-postgres-source") && \
+		ORACLE_GENERATE=100000 ORACLE_REGRESS="$$regress" $(GO) test -timeout 6h -v -run Oracle ./internal/oracle
 
 vuln:
 	$(TOOL) govulncheck $(PACKAGES)
