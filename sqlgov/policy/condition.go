@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -83,6 +84,7 @@ type condition struct {
 	// partial is program for when the dynamic variables are not known yet; nil if the condition does not ask them.
 	partial cel.Program
 	guards  []guard
+	asks    []string // variables that it refers to
 }
 
 // compileCondition compiles and checks the text of a condition.
@@ -101,7 +103,7 @@ func compileCondition(text string) (*condition, error) {
 	if parsed.OutputType() != cel.BoolType {
 		return nil, fmt.Errorf("the condition is of type %s, not true or false", parsed.OutputType())
 	}
-	c := &condition{guards: guardsOf(parsed.NativeRep().Expr())}
+	c := &condition{guards: guardsOf(parsed.NativeRep().Expr()), asks: asked(parsed.NativeRep())}
 	var bound []cel.ProgramOption
 	if loops(parsed.NativeRep()) {
 		bound = append(bound, cel.CostLimit(maxCost))
@@ -109,7 +111,7 @@ func compileCondition(text string) (*condition, error) {
 	if c.program, err = env.Program(parsed, append(bound, cel.EvalOptions(cel.OptOptimize))...); err != nil {
 		return nil, err
 	}
-	if asks(parsed.NativeRep(), dynamic) {
+	if slices.ContainsFunc(dynamic, func(name string) bool { return slices.Contains(c.asks, name) }) {
 		c.partial, err = env.Program(parsed, append(bound, cel.EvalOptions(cel.OptPartialEval))...)
 	}
 	return c, err
@@ -129,15 +131,15 @@ func firstIssue(issues *cel.Issues) string {
 	return fmt.Sprintf("%s (at line %d, column %d of the condition)", text, e.Location.Line(), e.Location.Column()+1)
 }
 
-// asks reports if a condition refers to one of the variables.
-func asks(parsed *ast.AST, names []string) bool {
-	found := false
+// asked lists the variables that a condition refers to.
+func asked(parsed *ast.AST) []string {
+	var names []string
 	for _, r := range parsed.ReferenceMap() {
-		for _, name := range names {
-			found = found || r.Name == name
+		if r.Name != "" {
+			names = append(names, r.Name)
 		}
 	}
-	return found
+	return names
 }
 
 // guard is a necessary part of a condition that can be tested without evaluating it: the condition is false unless one of

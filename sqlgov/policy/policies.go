@@ -64,6 +64,13 @@ func compilePolicies(doc *Document) (*policySet, error) {
 	return set, nil
 }
 
+// Asks reports if a policy that is not a draft refers to one of the variables.
+func (r *Ruleset) Asks(names ...string) bool {
+	return slices.ContainsFunc(r.policies.all, func(p compiledPolicy) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(p.asks, name) })
+	})
+}
+
 // file puts every policy where it will be found: under the values of the guard that fewest policies share.
 func (s *policySet) file() {
 	shared := [dimensions]map[string]int{}

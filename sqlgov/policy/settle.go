@@ -136,6 +136,7 @@ func (d *Decision) conclude() {
 	case d.against != nil:
 		d.Verdict, d.SQLState = Refused, "42501"
 		d.Message, d.Hint = d.against.told()
+		d.Detail = "" // of a hold that circumstances have turned into a refusal
 	case d.Obligations.Hold != nil:
 		h := d.Obligations.Hold
 		d.Verdict, d.SQLState = Held, "42501"
