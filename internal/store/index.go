@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"interlock/audit"
 )
 
@@ -136,6 +138,16 @@ func hash64(s string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s))
 	return int64(h.Sum64() | 1)
+}
+
+// idHash is how decision ids are indexed: by the time of a ULID and 20 bits of a hash, so that the index grows at its end
+// alone. An id of another form is hashed.
+func idHash(id string) int64 {
+	u, err := ulid.ParseStrict(id)
+	if err != nil {
+		return hash64(id)
+	}
+	return int64(u.Time())<<20 | hash64(id)&(1<<20-1)
 }
 
 // Follow keeps the index up with a log until ctx ends. limit returns the last entry to take.

@@ -68,7 +68,7 @@ func (x *Index) each(ctx context.Context, f *audit.Filter, yield func(*found) (b
 	}
 	switch {
 	case f.ID != "":
-		return x.stream(ctx, "id = ?", hash64(f.ID), lo, hi, f.OldestFirst, yield)
+		return x.stream(ctx, "id = ?", idHash(f.ID), lo, hi, f.OldestFirst, yield)
 	case f.Session != "":
 		return x.stream(ctx, "session = ? and session <> 0", hash64(f.Session), lo, hi, f.OldestFirst, yield)
 	case f.Trace != "":
@@ -78,12 +78,18 @@ func (x *Index) each(ctx context.Context, f *audit.Filter, yield func(*found) (b
 		}
 		return x.stream(ctx, "trace = ? and trace <> 0", hash64(trace), lo, hi, f.OldestFirst, yield)
 	}
-	combos, all, err := x.combos(ctx, f)
-	if err != nil {
+	if where, _ := comboConditions(f); len(where) == 0 && f.Client == "" {
+		return x.stream(ctx, "0 = ?", 0, lo, hi, f.OldestFirst, yield)
+	}
+	if lo, hi, err = x.window(ctx, f, lo, hi, &yield); err != nil || yield == nil {
 		return err
 	}
-	if all {
-		return x.stream(ctx, "0 = ?", 0, lo, hi, f.OldestFirst, yield)
+	if f.Client != "" {
+		return x.stream(ctx, "host = ? and host <> 0", hash64(audit.ClientHost(f.Client)), lo, hi, f.OldestFirst, yield)
+	}
+	combos, err := x.combos(ctx, f)
+	if err != nil {
+		return err
 	}
 	m := &merger{x: x, ctx: ctx, oldest: f.OldestFirst, lo: lo, hi: hi}
 	for _, c := range combos {
@@ -91,6 +97,56 @@ func (x *Index) each(ctx context.Context, f *audit.Filter, yield func(*found) (b
 	}
 	heap.Init(m)
 	return m.run(yield)
+}
+
+// windowSize is how many entries at the beginning of the result are looked at one by one.
+const windowSize = 20_000
+
+// window yields what matches in the first entries of the result, one by one: filters that select much need not look at
+// all combinations then. It returns the bounds of the rest, and sets *yield to nil if no more is wanted.
+func (x *Index) window(ctx context.Context, f *audit.Filter, lo, hi uint64, yield *func(*found) (bool, error)) (uint64, uint64, error) {
+	var first, last sql.NullInt64
+	err := x.db.QueryRowContext(ctx, `select (select seq from request where seq >= ? order by seq limit 1),
+		(select seq from request where seq <= ? order by seq desc limit 1)`, lo, hi).Scan(&first, &last)
+	if err != nil {
+		return lo, hi, err
+	}
+	if !first.Valid || !last.Valid {
+		*yield = nil
+		return lo, hi, nil
+	}
+	from, to, order := max(lo, uint64(max(last.Int64-windowSize, 0))), hi, "desc"
+	hi = from - 1
+	if f.OldestFirst {
+		from, to, order = uint64(first.Int64), min(uint64(last.Int64), uint64(first.Int64)+windowSize), "asc"
+		lo, hi = to+1, uint64(last.Int64)
+	}
+	where, args := comboConditions(f)
+	if f.Client != "" {
+		where, args = append(where, "r.host = ?"), append(args, hash64(audit.ClientHost(f.Client)))
+	}
+	rows, err := x.db.QueryContext(ctx, `select r.seq, r.segment, r.at, r.ended_segment, r.ended_at from request r
+		cross join combo c cross join who w cross join shape s cross join ending e
+		where c.id = r.combo and w.id = c.who and s.id = c.shape and e.id = c.ending and `+strings.Join(where, " and ")+
+		" and r.seq between ? and ? order by r.seq "+order, append(args, from, to)...)
+	if err != nil {
+		return lo, hi, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r found
+		if err := r.scan(rows); err != nil {
+			return lo, hi, err
+		}
+		if more, err := (*yield)(&r); err != nil || !more {
+			*yield = nil
+			return lo, hi, err
+		}
+	}
+	if lo > hi {
+		*yield = nil
+	}
+	return lo, hi, rows.Err()
 }
 
 // stream yields the rows of one index, newest first or oldest first.
@@ -141,26 +197,23 @@ type comboRange struct {
 	first, last uint64
 }
 
-// combos returns the combinations that f may select. all means that it selects by none.
-func (x *Index) combos(ctx context.Context, f *audit.Filter) (list []comboRange, all bool, err error) {
+// combos returns the combinations that f may select.
+func (x *Index) combos(ctx context.Context, f *audit.Filter) (list []comboRange, err error) {
 	where, args := comboConditions(f)
-	if len(where) == 0 {
-		return nil, true, nil
-	}
 	rows, err := x.db.QueryContext(ctx, `select c.id, c.first, c.last from combo c join who w on w.id = c.who
 		join shape s on s.id = c.shape join ending e on e.id = c.ending where c.n > 0 and `+strings.Join(where, " and "), args...)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var c comboRange
 		if err := rows.Scan(&c.id, &c.first, &c.last); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		list = append(list, c)
 	}
-	return list, false, rows.Err()
+	return list, rows.Err()
 }
 
 func comboConditions(f *audit.Filter) (where []string, args []any) {
@@ -173,7 +226,6 @@ func comboConditions(f *audit.Filter) (where []string, args []any) {
 	equal("w.source", f.Source)
 	equal("w.door", f.Door)
 	equal("w.application", f.Application)
-	equal("w.host", audit.ClientHost(f.Client))
 	equal("s.fingerprint", f.Fingerprint)
 	equal("s.verdict", f.Verdict)
 	equal("e.status", string(f.Status))
@@ -325,8 +377,11 @@ type SessionInfo struct {
 
 // Sessions returns the sessions that the filter's identity, source, client, application and times select, newest first.
 func (x *Index) Sessions(ctx context.Context, f audit.Filter) ([]SessionInfo, error) {
-	where, args := comboConditions(&audit.Filter{Identity: f.Identity, Source: f.Source, Application: f.Application, Client: f.Client, Events: true})
+	where, args := comboConditions(&audit.Filter{Identity: f.Identity, Source: f.Source, Application: f.Application, Events: true})
 	where = append(where, "true")
+	if f.Client != "" {
+		where, args = append(where, "(s.client = ? or s.client like ? escape '\\')"), append(args, f.Client, likeEscaper.Replace(f.Client)+":%")
+	}
 	if !f.Since.IsZero() {
 		where, args = append(where, "coalesce(s.closed, 9223372036854775807) >= ?"), append(args, f.Since.UnixNano())
 	}
@@ -359,6 +414,8 @@ func (x *Index) Sessions(ctx context.Context, f audit.Filter) ([]SessionInfo, er
 	return all, rows.Err()
 }
 
+var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
+
 // Count is a line of statistics.
 type Count struct {
 	By       []string `json:"by"`
@@ -370,13 +427,13 @@ type Count struct {
 
 // statColumns are what statistics can be grouped by.
 var statColumns = map[string]string{"identity": "w.identity", "source": "w.source", "door": "w.door", "application": "w.application",
-	"client": "w.host", "status": "e.status", "sqlstate": "e.sqlstate", "refusal": "e.refusal", "verdict": "s.verdict",
+	"status": "e.status", "sqlstate": "e.sqlstate", "refusal": "e.refusal", "verdict": "s.verdict",
 	"fingerprint": "s.fingerprint", "kind": "trim(s.kinds)", "hour": "strftime('%Y-%m-%dT%H:00Z', h.hour * 3600, 'unixepoch')",
 	"day": "strftime('%Y-%m-%d', h.hour * 3600, 'unixepoch')", "statement": "s.statement"}
 
 // StatNames lists what statistics can be grouped by.
 func StatNames() []string {
-	return []string{"identity", "source", "door", "application", "client", "status", "sqlstate", "refusal", "verdict", "fingerprint", "kind", "statement", "hour", "day"}
+	return []string{"identity", "source", "door", "application", "status", "sqlstate", "refusal", "verdict", "fingerprint", "kind", "statement", "hour", "day"}
 }
 
 // Stats counts the ended requests that a filter selects, in whole hours, by the named columns.

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +21,8 @@ type indexWriter struct {
 	shape  map[[16]byte]int64
 	ending map[endingKey]int64
 	combo  map[comboKey]*comboCount
-	open   map[int64]*indexRow // by hash of the decision id
+	open   map[string]*indexRow // by decision id
+	early  map[int64]*indexRow  // those that another process has left open, by the hash of their ids
 	marked uint64
 
 	tx     *sql.Tx // of the part that is being taken
@@ -28,7 +31,7 @@ type indexWriter struct {
 	rows   []*indexRow // ended in this part, in the order of their ends
 }
 
-type whoKey struct{ identity, key, door, source, application, host string }
+type whoKey struct{ identity, key, door, source, application string }
 
 type endingKey struct{ status, sqlstate, refusal, event string }
 
@@ -52,7 +55,7 @@ type indexRow struct {
 	id          int64
 	who, shape  int64
 	session     int64
-	trace       int64
+	trace, host int64
 	place       audit.Place
 	ended       *audit.Place
 	ending      endingKey
@@ -68,8 +71,8 @@ const markEvery = 512
 
 func newIndexWriter(ctx context.Context, db *sql.DB) (*indexWriter, error) {
 	w := &indexWriter{db: db, who: map[whoKey]int64{}, shape: map[[16]byte]int64{}, ending: map[endingKey]int64{},
-		combo: map[comboKey]*comboCount{}, open: map[int64]*indexRow{}, stmts: map[string]*sql.Stmt{}}
-	rows, err := db.QueryContext(ctx, `select r.seq, r.time, r.id, c.who, c.shape, r.session, r.trace, r.segment, r.at, r.combo
+		combo: map[comboKey]*comboCount{}, open: map[string]*indexRow{}, early: map[int64]*indexRow{}, stmts: map[string]*sql.Stmt{}}
+	rows, err := db.QueryContext(ctx, `select r.seq, r.time, r.id, c.who, c.shape, r.session, r.trace, r.host, r.segment, r.at, r.combo
 		from ending e join combo c on c.ending = e.id join request r on r.combo = c.id where e.status = 'running'`)
 	if err != nil {
 		return nil, err
@@ -78,11 +81,11 @@ func newIndexWriter(ctx context.Context, db *sql.DB) (*indexWriter, error) {
 	for rows.Next() {
 		r := &indexRow{ending: endingKey{status: string(audit.Running)}}
 		var at int64
-		if err := rows.Scan(&r.seq, &at, &r.id, &r.who, &r.shape, &r.session, &r.trace, &r.place.Segment, &r.place.Offset, &r.combo); err != nil {
+		if err := rows.Scan(&r.seq, &at, &r.id, &r.who, &r.shape, &r.session, &r.trace, &r.host, &r.place.Segment, &r.place.Offset, &r.combo); err != nil {
 			return nil, err
 		}
 		r.time = time.Unix(0, at)
-		w.open[r.id] = r
+		w.early[r.id] = r
 	}
 	return w, rows.Err()
 }
@@ -122,11 +125,10 @@ func (w *indexWriter) entry(e *audit.Entry) error {
 		}
 	}
 	place := audit.Place{Segment: audit.SegmentNumber(e.Segment), Offset: e.Offset}
-	id := hash64(e.ID)
+	id := idHash(e.ID)
 	ended := endingKey{status: string(b.Status), sqlstate: b.SQLState, refusal: b.Refusal}
 	if e.Type == audit.TypeOutcome {
-		if r := w.open[id]; r != nil {
-			delete(w.open, id)
+		if r := w.ended(e.ID, id); r != nil {
 			r.ended, r.ending, r.rows, r.nanos = &place, ended, b.Rows, b.Nanos
 			w.rows = append(w.rows, r)
 		}
@@ -142,13 +144,16 @@ func (w *indexWriter) entry(e *audit.Entry) error {
 	if b.Session != "" {
 		r.session = hash64(b.Session)
 	}
+	if b.Client != "" {
+		r.host = hash64(audit.ClientHost(b.Client))
+	}
 	if len(b.Trace) == 55 {
 		r.trace = hash64(b.Trace[3:35])
 	}
 	switch e.Type {
 	case audit.TypeIntent:
 		r.ending = endingKey{status: string(audit.Running)}
-		w.open[id] = r
+		w.open[e.ID] = r
 		return nil
 	case audit.TypeEvent:
 		ended = endingKey{event: b.Event}
@@ -161,12 +166,25 @@ func (w *indexWriter) entry(e *audit.Entry) error {
 	return nil
 }
 
+// ended takes a request that has ended out of those that run.
+func (w *indexWriter) ended(id string, hash int64) *indexRow {
+	r := w.open[id]
+	if r == nil {
+		r = w.early[hash]
+	}
+	delete(w.open, id)
+	delete(w.early, hash)
+	return r
+}
+
 // event keeps what events say about others.
 func (w *indexWriter) event(e *audit.Entry, b *audit.Brief, r *indexRow) error {
 	switch b.Event {
 	case "log.opened": // what was running is not any more
-		for id, open := range w.open {
-			delete(w.open, id)
+		running := append(slices.Collect(maps.Values(w.open)), slices.Collect(maps.Values(w.early))...)
+		clear(w.open)
+		clear(w.early)
+		for _, open := range running {
 			open.ending.status = string(audit.Unfinished)
 			w.rows = append(w.rows, open)
 		}
@@ -260,8 +278,8 @@ func (w *indexWriter) put(r *indexRow) error {
 	if r.ending.status == string(audit.Running) {
 		r.combo = c.id
 	}
-	return w.exec("insert or replace into request values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", r.seq, r.time.UnixNano(), r.id, c.id,
-		r.session, r.trace, r.place.Segment, r.place.Offset, segment, at, r.rows, r.nanos)
+	return w.exec("insert or replace into request values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", r.seq, r.time.UnixNano(), r.id, c.id,
+		r.session, r.trace, r.host, r.place.Segment, r.place.Offset, segment, at, r.rows, r.nanos)
 }
 
 // leave takes a request out of the count of the running.
@@ -318,13 +336,13 @@ func (w *indexWriter) idOf(find, insert string, args ...any) (id int64, err erro
 }
 
 func (w *indexWriter) whoID(b *audit.Brief) (int64, error) {
-	k := whoKey{b.Identity, b.KeyID, b.Door, b.Source, b.Application, audit.ClientHost(b.Client)}
+	k := whoKey{b.Identity, b.KeyID, b.Door, b.Source, b.Application}
 	if id := w.who[k]; id != 0 {
 		return id, nil
 	}
-	id, err := w.idOf("select id from who where identity = ? and key = ? and door = ? and source = ? and application = ? and host = ?",
-		"insert into who (identity, key, door, source, application, host) values (?, ?, ?, ?, ?, ?)",
-		k.identity, k.key, k.door, k.source, k.application, k.host)
+	id, err := w.idOf("select id from who where identity = ? and key = ? and door = ? and source = ? and application = ?",
+		"insert into who (identity, key, door, source, application) values (?, ?, ?, ?, ?)",
+		k.identity, k.key, k.door, k.source, k.application)
 	w.who[k] = id
 	return id, err
 }

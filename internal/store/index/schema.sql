@@ -6,8 +6,8 @@ create table meta (key text primary key, value text not null) strict;
 -- The dictionaries: what is the same for many requests is kept once.
 create table who (
     id integer primary key, identity text not null, key text not null, door text not null, source text not null,
-    application text not null, host text not null,
-    unique (identity, key, door, source, application, host)
+    application text not null,
+    unique (identity, key, door, source, application)
 ) strict;
 
 create table shape (
@@ -30,16 +30,18 @@ create table combo (
     unique (who, shape, ending)
 ) strict;
 
--- A request or event. at and ended_at are places in the log.
+-- A request or event. at and ended_at are places in the log. id, session, trace and host are hashes: what is found is
+-- compared in full.
 create table request (
     seq integer primary key, time integer not null, id integer not null, combo integer not null, session integer not null,
-    trace integer not null, segment integer not null, at integer not null, ended_segment integer, ended_at integer,
+    trace integer not null, host integer not null, segment integer not null, at integer not null, ended_segment integer, ended_at integer,
     rows integer not null, nanos integer not null
 ) strict;
 
 create index request_id on request (id);
 create index request_combo on request (combo);
 create index request_session on request (session) where session <> 0;
+create index request_host on request (host) where host <> 0;
 create index request_trace on request (trace) where trace <> 0;
 
 -- When requests came, here and there, so that times can be turned into numbers.
