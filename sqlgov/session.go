@@ -250,10 +250,26 @@ func (s *Session) Describe(ctx context.Context, object byte, name string, frame 
 	}
 	a := s.admission(st)
 	a.rehearse = true
-	if r := s.core.admit(ctx, a); r != nil {
-		return s.reject(&op{kind: opDescribe, refusal: r})
+	if !s.stands(a) {
+		if r := s.core.admit(ctx, a); r != nil {
+			return s.reject(&op{kind: opDescribe, refusal: r})
+		}
 	}
 	return s.send(&op{kind: opDescribe, run: a}, frame)
+}
+
+// stands reports if what was decided at Parse still holds, and takes that decision over: neither the ruleset nor the
+// catalog is another. A description shows names and types only; the key is checked when the statement is executed.
+func (s *Session) stands(a *admission) bool {
+	a.core, a.id, a.started = s.core, audit.NewID(), time.Now()
+	a.rules, a.index = s.core.Rules.Current(), s.core.Catalogs.Index(s.source)
+	if a.judged == nil || a.judged.facts.SessionBound || a.judged.index != a.index || !a.rules.Granted(s.caller.Identity, s.source) {
+		return false
+	}
+	if d := a.judged.decide(a); d.Verdict == policy.Allowed {
+		a.decision = d
+	}
+	return a.decision != nil
 }
 
 // Execute takes an Execute message. The portal's statement is judged again under the ruleset, the key and the catalog

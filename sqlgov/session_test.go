@@ -40,6 +40,9 @@ func newPipe(t *testing.T) *pipe {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := conn.SyncConn(t.Context()); err != nil { // or bytes that it has read ahead are lost
+		t.Fatal(err)
+	}
 	raw, err := conn.Hijack()
 	if err != nil {
 		t.Fatal(err)

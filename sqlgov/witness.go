@@ -3,6 +3,7 @@ package sqlgov
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"interlock/audit"
@@ -57,7 +58,7 @@ func (a *admission) withholds() bool { return a.decision != nil && a.decision.Wi
 // columns that the caller may not read, the fields that can quote a row are dropped: DETAIL prints whole rows and
 // keys, CONTEXT prints statements, and column and constraint names can name what the caller cannot see.
 func (a *admission) reduce(e *UpstreamError) *UpstreamError {
-	if !a.withholds() {
+	if !a.withholds() || strings.HasPrefix(e.SQLState, "25") { // the transaction's state, which holds no data
 		return e
 	}
 	return &UpstreamError{Severity: e.Severity, SQLState: e.SQLState, Message: reducedMessage(e), Position: e.Position,

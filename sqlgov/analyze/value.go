@@ -178,7 +178,7 @@ func (a *analysis) typeOf(n *pg.TypeName) catalog.OID {
 	names := words(n.Names)
 	schema, name := a.qualified(names, n.Location)
 	typ, err := a.types.TypeName(schema, name)
-	must(err, n.Location)
+	must(err, n.Location, names...)
 	oid := typ.OID
 	a.namesRow(oid)
 	if len(n.ArrayBounds) > 0 && a.types.Elem(oid) == 0 {

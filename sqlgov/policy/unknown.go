@@ -43,6 +43,10 @@ func (j *judge) tellsOf(err *analyze.Error) []denial {
 		return nil
 	case "42P01":
 		return j.unknownTable(err.Name)
+	case "42704": // every table has a type of its name, so a type that is missing is answered as a table that is
+		if err.Name != nil {
+			return j.unknownTable(err.Name)
+		}
 	case "42703", "42702":
 		if d := j.unknownColumn(err); d != nil {
 			return j.merge(columns, *d)
