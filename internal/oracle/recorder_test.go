@@ -275,6 +275,9 @@ func (p *play) judge(sql string) error {
 	r := p.recorder
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if inner := (&question{sql: sql}).inside(); inner != "" && kind(sql) == "ExplainStmt" {
+		sql = inner
+	}
 	switch k := kind(sql); {
 	case p.status == 'E':
 		r.kinds["in a failed transaction"]++
@@ -282,7 +285,7 @@ func (p *play) judge(sql string) error {
 	case k == "VariableSetStmt" || k == "ExplainStmt" || k == "PrepareStmt":
 		r.kinds[k]++
 		return nil
-	case k != "SelectStmt" && k != "InsertStmt" && k != "UpdateStmt" && k != "DeleteStmt":
+	case k != "SelectStmt" && k != "InsertStmt" && k != "UpdateStmt" && k != "DeleteStmt" && k != "MergeStmt":
 		r.kinds[k]++
 		r.stale = true
 		return nil
@@ -307,7 +310,7 @@ func (p *play) judge(sql string) error {
 
 // hear asks for the search_path, then for the analysis of a statement with notices turned on for as long.
 func (p *play) hear(sql string) (*answer, []string, error) {
-	path, err := p.say("select unnest(current_schemas(true)), current_setting('client_min_messages'), current_setting('log_min_messages')")
+	path, err := p.say("select unnest(current_schemas(true)), current_setting('client_min_messages')")
 	if err != nil || len(path.rows) == 0 {
 		return &answer{}, nil, err
 	}
@@ -317,7 +320,7 @@ func (p *play) hear(sql string) (*answer, []string, error) {
 			schemas = append(schemas, row[0])
 		}
 	}
-	if _, err := p.say(oracle.Settings); err != nil {
+	if _, err := p.say(oracle.Talkative); err != nil {
 		return nil, nil, err
 	}
 	heard, err := p.ask(&pgproto3.Parse{Query: sql}, &pgproto3.Describe{ObjectType: 'S'}, &pgproto3.Sync{})
@@ -325,8 +328,7 @@ func (p *play) hear(sql string) (*answer, []string, error) {
 		return nil, nil, err
 	}
 	if p.status != 'E' {
-		_, err = p.say(fmt.Sprintf("reset debug_print_parse; reset debug_print_rewritten; reset debug_pretty_print; set client_min_messages = '%s'; set log_min_messages = '%s'",
-			path.rows[0][1], path.rows[0][2]))
+		_, err = p.say(fmt.Sprintf("reset debug_print_parse; reset debug_print_rewritten; reset debug_pretty_print; set client_min_messages = '%s'", path.rows[0][1]))
 	}
 	return heard, schemas, err
 }
@@ -381,8 +383,8 @@ func (r *recorder) once(sql string, heard *answer, path []string) (string, error
 			return "elsewhere", nil
 		}
 	}
-	for _, f := range needs.Functions {
-		if r.index.Function(f) == nil {
+	for _, oid := range needs.Functions {
+		if f := r.index.Function(oid); f == nil || r.index.Type(f.Result) == nil {
 			return "elsewhere", nil
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestOracleSession lets psql run files against a server, with a recorder between them that has every SELECT, INSERT, UPDATE
-// and DELETE judged just before it runs: by us, and by the server. It runs testdata/oracle/session; ORACLE_REGRESS names the
+// TestOracleSession lets psql run files against a server, with a recorder between them that has every SELECT, INSERT, UPDATE,
+// DELETE and MERGE judged, inside EXPLAIN too, just before it runs: by us, and by the server. It runs testdata/oracle/session; ORACLE_REGRESS names the
 // folder src/test/regress of PostgreSQL's source to run instead.
 func TestOracleSession(t *testing.T) {
 	dir, err := pgtest.File("testdata/oracle/session")
@@ -48,10 +48,10 @@ type stage struct {
 func newStage(t *testing.T, dir string) *stage {
 	t.Helper()
 	srv := pgtest.Start(t)
-	// As pg_regress sets it up.
+	// As pg_regress sets it up, but for a log that would grow without end.
 	dsn := srv.Shared(t, "regression", `alter database regression set datestyle to 'Postgres, MDY'; alter database regression set timezone to 'PST8PDT';
 		alter database regression set intervalstyle to 'postgres_verbose'; alter database regression set bytea_output to 'hex';
-		alter database regression set extra_float_digits to 0`)
+		alter database regression set extra_float_digits to 0; alter database regression set log_min_messages to panic`)
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		t.Fatal(err)

@@ -67,10 +67,9 @@ type Server struct {
 	rewritten []string
 }
 
-// Settings make a session print its analysis in notices. Nothing of it goes to the server's own log, which would grow
-// without end.
-const Settings = `set log_min_messages = panic; set debug_pretty_print = off;
-	set client_min_messages = log; set debug_print_parse = on; set debug_print_rewritten = on`
+// Talkative makes a session print its analysis in notices.
+const Talkative = `set debug_pretty_print = off; set client_min_messages = log; set debug_print_parse = on;
+	set debug_print_rewritten = on`
 
 // The messages that hold the trees, in their details.
 const (
@@ -96,7 +95,8 @@ func Connect(ctx context.Context, dsn string, index *catalog.Index) (*Server, er
 	if s.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	if err := s.Run(ctx, Settings+"; set statement_timeout = '20s'"); err != nil {
+	// The server's own log would grow without end.
+	if err := s.Run(ctx, "set log_min_messages = panic; set statement_timeout = '20s';"+Talkative); err != nil {
 		return nil, errors.Join(err, s.conn.Close(ctx))
 	}
 	return s, nil

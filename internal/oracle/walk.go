@@ -201,6 +201,9 @@ func (w *walk) demand(action Action, rel catalog.OID, bitmap []int) {
 			continue
 		}
 		// The whole row: every live column.
+		if len(w.lexicon.columns[rel]) == 0 {
+			*to = append(*to, Demand{action, rel, 0})
+		}
 		for _, live := range w.lexicon.columns[rel] {
 			*to = append(*to, Demand{action, rel, live})
 		}
