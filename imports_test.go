@@ -53,6 +53,7 @@ var confined = map[string][]string{
 	"github.com/jackc/pgx/v5/pgproto3":       {"pgwire", "internal/upstream", "internal/pgtest"},
 	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "internal/oracle", "cmd/interlock"},
 	"github.com/pganalyze/pg_query_go":       {"sqlgov/analyze"},
+	"cel.dev/cel-go":                         {"sqlgov/policy"},
 	"database/sql":                           {"internal/store"},
 	"modernc.org/sqlite":                     {"internal/store"},
 	"go.yaml.in/yaml":                        {"internal/config"},
