@@ -24,6 +24,7 @@ import (
 	"interlock/internal/gatewaytest"
 	"interlock/internal/pgtest"
 	"interlock/internal/redistest"
+	"interlock/sqlgov"
 )
 
 // limited is a governance document with limits for the source and the identity, as they stand in YAML.
@@ -452,5 +453,75 @@ func TestStrangersCannotFloodTheLog(t *testing.T) {
 	}
 	if recorded < 10 || recorded > 12 || recorded+omitted != 40 {
 		t.Errorf("%d failures are recorded one by one, %d as a number", recorded, omitted)
+	}
+}
+
+// Redis lost by every operation: none is refused for it, and none gets through more often than this node's share.
+func TestRedisLostByOperation(t *testing.T) {
+	redis := redistest.Start(t)
+	database := pgtest.Start(t).Database(t, table...)
+	g := sharing(t, database, redis.URL(), limited("connections: 50, rate: 1000/h", "rate: 8/h")) // a quarter is 2
+	redis.Kill()
+	describe := func(who string) said {
+		g.Key(who)
+		keys, err := g.Keys.List(t.Context(), who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Core.DescribeSource(t.Context(), sqlgov.Caller{Identity: who, KeyID: keys[0].ID, Door: sqlgov.MCP}, "shop")
+		var r *sqlgov.Refusal
+		if errors.As(err, &r) {
+			return said{state: r.SQLState}
+		}
+		return said{}
+	}
+	sessions := map[string]*pgx.Conn{}
+	for _, who := range []string{"ana", "bob"} {
+		conn, s := connect(t, g.DSN(who, "shop"))
+		if s.state != "" {
+			t.Fatalf("a new session: %+v", s)
+		}
+		sessions[who] = conn
+	}
+	for _, tc := range []struct {
+		name string
+		who  string
+		run  func(who string) said
+	}{
+		{"read over MCP", "ana", func(who string) said { return call(t, g.MCP, g.Key(who), "select i from t") }},
+		{"write over MCP", "ana", func(who string) said { return call(t, g.MCP, g.Key(who), "insert into t values (2)") }},
+		{"read over the wire", "ana", func(who string) said { return simple(sessions[who], "select i from t") }},
+		{"write over the wire", "ana", func(who string) said { return extended(sessions[who], "insert into t values (2)") }},
+		{"describe", "ana", describe},
+		{"describe", "bob", describe},
+		{"write over MCP", "bob", func(who string) said { return call(t, g.MCP, g.Key(who), "insert into t values (2)") }},
+		{"read over the wire", "bob", func(who string) said { return simple(sessions[who], "select i from t") }},
+	} {
+		s := tc.run(tc.who)
+		t.Logf("%s by %s: %q", tc.name, tc.who, s.state)
+		if s.state != "" && s.state != "53400" {
+			t.Errorf("%s by %s: %+v", tc.name, tc.who, s)
+		}
+	}
+	rows := 0
+	admin, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	if err := admin.QueryRow(t.Context(), "select count(*) from t").Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	ok := map[string]int{}
+	for _, r := range g.Records(audit.Filter{}) {
+		if r.Status == audit.OK {
+			ok[r.Identity]++
+		}
+	}
+	if ok["ana"] != 2 || ok["bob"] != 2 || rows != 3 {
+		t.Errorf("got through: %v, rows: %d", ok, rows)
+	}
+	if text := get(t, g.AdminURL()+"/v1/status"); !strings.Contains(text, "Redis is lost") {
+		t.Errorf("status: %s", text)
 	}
 }
