@@ -3,18 +3,13 @@ package sqlgov
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"interlock/audit"
 	"interlock/catalog"
-	"interlock/sqlgov/analyze"
 	"interlock/sqlgov/policy"
 )
 
@@ -101,82 +96,6 @@ type Output struct {
 	Fatal    bool // the session ends after this
 	Ready    byte // transaction status if Frame is ReadyForQuery, else 0
 	Buffered bool // another message can be had without waiting, so there is no need to flush yet
-}
-
-// OpenSession opens a connection to a source for a caller. Errors are *Refusal.
-func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOptions) (*Session, error) {
-	a := &admission{core: c, caller: caller, source: opt.Source}
-	wire, r := c.open(ctx, a, opt.Parameters)
-	if r != nil {
-		return nil, c.refuse(ctx, a, r)
-	}
-	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace()}
-	s.progress = sync.NewCond(&s.mu)
-	if r := s.open(parameter(wire.Parameters(), "server_version")); r != nil {
-		return nil, errors.Join(c.refuse(ctx, a, r), wire.Close())
-	}
-	return s, nil
-}
-
-func (c *Core) open(ctx context.Context, a *admission, parameters map[string]string) (Wire, *Refusal) {
-	a.core, a.id, a.started = c, audit.NewID(), time.Now()
-	if r := c.identify(ctx, a); r != nil {
-		return nil, r
-	}
-	if r := c.resolveSource(ctx, a); r != nil {
-		return nil, r
-	}
-	if r := c.connectable(ctx, a); r != nil {
-		return nil, r
-	}
-	accepted := make(map[string]string, len(parameters))
-	for name, value := range parameters {
-		if err := analyze.CheckSetting(name, value); err != nil {
-			return nil, &Refusal{Kind: Unsupported, SQLState: err.SQLState, Message: err.Message, Hint: err.Hint}
-		}
-		accepted[name] = value
-	}
-	wire, err := c.Upstream.Open(ctx, a.src, OpenOptions{
-		Parameters: accepted,
-		Pinned:     pinnedSession(a.index, a.src),
-		ReadOnly:   !a.rules.MayChange(a.caller.Identity, a.source),
-	})
-	if err != nil {
-		var ue *UpstreamError
-		if errors.As(err, &ue) {
-			return nil, &Refusal{Kind: UpstreamFailed, SQLState: ue.SQLState, Message: ue.Message, Upstream: ue}
-		}
-		return nil, c.unreachable(a.source, err)
-	}
-	return wire, nil
-}
-
-// pinned are the settings that decide what a text means. They are the ones under which it was analysed.
-func pinned(x *catalog.Index) map[string]string {
-	return map[string]string{
-		"search_path":                 quoteList(x.Snapshot.SearchPath),
-		"standard_conforming_strings": "on",
-		"client_encoding":             "UTF8",
-		"row_security":                "on",
-	}
-}
-
-// pinnedSession adds the bounds that a session starts with.
-func pinnedSession(x *catalog.Index, src *policy.SourceSpec) map[string]string {
-	pins := pinned(x)
-	pins["statement_timeout"] = strconv.FormatInt(statementTimeout(src).Milliseconds(), 10)
-	return pins
-}
-
-func quoteList(names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = `"` + strings.ReplaceAll(n, `"`, `""`) + `"`
-	}
-	if len(quoted) == 0 {
-		return `""`
-	}
-	return strings.Join(quoted, ", ")
 }
 
 // Parameters returns the run-time parameters that the server reported at start, in its order.
@@ -422,49 +341,6 @@ func oids(types []uint32) []catalog.OID {
 	return all
 }
 
-func (s *Session) preparedText(name string) (string, bool) {
-	st := s.lookup(objectKey{'S', name}).statement
-	if st == nil {
-		return "", false
-	}
-	return st.sql, true
-}
-
-// lookup finds a statement or portal as it will be when the server comes to the message that names it. If an earlier
-// segment that is still under way may change it, lookup waits for that segment: what a failed message leaves behind
-// is known only then.
-func (s *Session) lookup(key objectKey) object {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		segment, pending := s.names.pendingBefore(key, s.sent)
-		if !pending || s.ended >= segment || s.broken != nil {
-			return s.names.get(key, s.sent)
-		}
-		s.mu.Unlock()
-		err := s.wire.Flush()
-		s.mu.Lock()
-		if err != nil {
-			return object{}
-		}
-		if s.ended < segment && s.broken == nil {
-			s.progress.Wait()
-		}
-	}
-}
-
-func noStatement(name string) *Refusal {
-	m := fmt.Sprintf("prepared statement %q does not exist", name)
-	if name == "" {
-		m = "unnamed prepared statement does not exist"
-	}
-	return &Refusal{Kind: InvalidInput, SQLState: "26000", Message: m}
-}
-
-func noPortal(name string) *Refusal {
-	return &Refusal{Kind: InvalidInput, SQLState: "34000", Message: fmt.Sprintf("portal %q does not exist", name)}
-}
-
 // Idle reports if every message of the client has been answered.
 func (s *Session) Idle() bool {
 	s.mu.Lock()
@@ -501,24 +377,4 @@ func (s *Session) Close() error {
 	}
 	s.recordClose()
 	return err
-}
-
-func (s *Session) effectsOf(f *analyze.Facts) []effect {
-	var all []effect
-	for i := range f.Statements {
-		st := &f.Statements[i]
-		switch st.Kind {
-		case analyze.Prepare:
-			all = append(all, effect{define: objectKey{'S', st.Name}, statementDef: &preparedStatement{sql: st.Prepared}, statement: i})
-		case analyze.Deallocate:
-			k := objectKey{'S', st.Name}
-			if st.Name == "" {
-				k = allStatements
-			}
-			all = append(all, effect{forget: k, statement: i})
-		case analyze.Discard:
-			all = append(all, effect{forget: allStatements, statement: i})
-		}
-	}
-	return all
 }

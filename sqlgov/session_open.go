@@ -1,0 +1,91 @@
+package sqlgov
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"interlock/audit"
+	"interlock/catalog"
+	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/policy"
+)
+
+// OpenSession opens a connection to a source for a caller. Errors are *Refusal.
+func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOptions) (*Session, error) {
+	a := &admission{core: c, caller: caller, source: opt.Source}
+	wire, r := c.open(ctx, a, opt.Parameters)
+	if r != nil {
+		return nil, c.refuse(ctx, a, r)
+	}
+	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace()}
+	s.progress = sync.NewCond(&s.mu)
+	if r := s.open(parameter(wire.Parameters(), "server_version")); r != nil {
+		return nil, errors.Join(c.refuse(ctx, a, r), wire.Close())
+	}
+	return s, nil
+}
+
+func (c *Core) open(ctx context.Context, a *admission, parameters map[string]string) (Wire, *Refusal) {
+	a.core, a.id, a.started = c, audit.NewID(), time.Now()
+	if r := c.identify(ctx, a); r != nil {
+		return nil, r
+	}
+	if r := c.resolveSource(ctx, a); r != nil {
+		return nil, r
+	}
+	if r := c.connectable(ctx, a); r != nil {
+		return nil, r
+	}
+	accepted := make(map[string]string, len(parameters))
+	for name, value := range parameters {
+		if err := analyze.CheckSetting(name, value); err != nil {
+			return nil, &Refusal{Kind: Unsupported, SQLState: err.SQLState, Message: err.Message, Hint: err.Hint}
+		}
+		accepted[name] = value
+	}
+	wire, err := c.Upstream.Open(ctx, a.src, OpenOptions{
+		Parameters: accepted,
+		Pinned:     pinnedSession(a.index, a.src),
+		ReadOnly:   !a.rules.MayChange(a.caller.Identity, a.source),
+	})
+	if err != nil {
+		var ue *UpstreamError
+		if errors.As(err, &ue) {
+			return nil, &Refusal{Kind: UpstreamFailed, SQLState: ue.SQLState, Message: ue.Message, Upstream: ue}
+		}
+		return nil, c.unreachable(a.source, err)
+	}
+	return wire, nil
+}
+
+// pinned are the settings that decide what a text means. They are the ones under which it was analysed.
+func pinned(x *catalog.Index) map[string]string {
+	return map[string]string{
+		"search_path":                 quoteList(x.Snapshot.SearchPath),
+		"standard_conforming_strings": "on",
+		"client_encoding":             "UTF8",
+		"row_security":                "on",
+	}
+}
+
+// pinnedSession adds the bounds that a session starts with.
+func pinnedSession(x *catalog.Index, src *policy.SourceSpec) map[string]string {
+	pins := pinned(x)
+	pins["statement_timeout"] = strconv.FormatInt(statementTimeout(src).Milliseconds(), 10)
+	return pins
+}
+
+func quoteList(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = `"` + strings.ReplaceAll(n, `"`, `""`) + `"`
+	}
+	if len(quoted) == 0 {
+		return `""`
+	}
+	return strings.Join(quoted, ", ")
+}
