@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -264,7 +265,7 @@ func (k *keeper) checkpoint() {
 		Time: cfg.Now().UTC().Format(time.RFC3339Nano)})
 	rec := &Record{ID: NewID(), Time: cfg.Now()}
 	err = errors.Join(appendCheckpoint(cfg.HeadDir, &c),
-		k.log.Event(nil, rec, &Event{Name: checkpointed, Attributes: c.attributes()}))
+		k.log.Event(context.Background(), rec, &Event{Name: checkpointed, Attributes: c.attributes()}))
 	if err != nil {
 		return // the log says so itself, and the next one covers more
 	}

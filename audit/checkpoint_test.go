@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -25,12 +26,19 @@ func writeSignedLog(t *testing.T) *signedLog {
 	must(t, err)
 	s := &signedLog{key: key}
 	cfg.SigningKey = key
-	cfg.OnCheckpoint = func(c Checkpoint) { s.elsewhere = append(s.elsewhere, c) }
+	var signed atomic.Int64
+	cfg.OnCheckpoint = func(c Checkpoint) {
+		s.elsewhere = append(s.elsewhere, c)
+		signed.Add(1)
+	}
 	l := mustOpen(t, cfg)
 	for range 5 {
+		before := signed.Load()
 		run(t, l, 4)
-		l.keeper.wake()
-		time.Sleep(5 * time.Millisecond)
+		for i := 0; signed.Load() == before && i < 5000; i++ {
+			l.keeper.wake()
+			time.Sleep(time.Millisecond)
+		}
 	}
 	mustClose(t, l)
 	segs, err := segments(cfg.Dir)

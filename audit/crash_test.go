@@ -85,10 +85,11 @@ func killWriter(t *testing.T, dir string, released map[string]bool) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	kill := time.AfterFunc(150*time.Millisecond+rand.N(60*time.Millisecond), func() { _ = cmd.Process.Kill() })
-	defer kill.Stop()
 	n := 0
 	for scan := bufio.NewScanner(out); scan.Scan(); n++ {
+		if n == 0 {
+			time.AfterFunc(20*time.Millisecond+rand.N(60*time.Millisecond), func() { _ = cmd.Process.Kill() })
+		}
 		if !validID(scan.Text()) {
 			t.Errorf("writer: %s", scan.Text())
 		} else if len(scan.Text()) == 26 { // the kill may cut the last
