@@ -15,8 +15,6 @@ const (
 	// strangersInAll is how many times as many failures are recorded of all addresses together as of one, so that many
 	// addresses cannot flood the audit log either.
 	strangersInAll = 20
-	// strangersKept bounds the addresses that are remembered. All others count as one.
-	strangersKept = 10_000
 )
 
 // strangers bounds what the audit log takes from those who have not proved who they are.

@@ -181,7 +181,7 @@ func TestNothingIsLeftRunning(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
-			t.Fatal(fmt.Sprintf("%d goroutines before, %d after:\n%s", before, after, stacks[:runtime.Stack(stacks, true)]))
+			t.Fatalf("%d goroutines before, %d after:\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 	if open := unended(g); open > 0 {

@@ -188,7 +188,7 @@ func (r *Rates) shared(ctx context.Context, demands []ratelimit.Demand) (ratelim
 		return ratelimit.Answer{}, err
 	}
 	if len(reply) != 2 || reply[0] > int64(len(demands)) {
-		return ratelimit.Answer{}, fmt.Errorf("Redis answered %v", reply)
+		return ratelimit.Answer{}, fmt.Errorf("unexpected answer of Redis: %v", reply)
 	}
 	if reply[0] == 0 {
 		return ratelimit.Answer{OK: true}, nil
