@@ -28,7 +28,7 @@ var indexSchema string
 const IndexName = "audit-index.db"
 
 // indexVersion is written into the database. One of another version is made anew.
-const indexVersion = 1
+const indexVersion = 2
 
 // Index finds requests in an audit log. It is safe for concurrent use; one process at a time writes it.
 type Index struct {

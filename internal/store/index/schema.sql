@@ -30,6 +30,9 @@ create table combo (
     unique (who, shape, ending)
 ) strict;
 
+create index combo_shape on combo (shape);
+create index shape_fingerprint on shape (fingerprint);
+
 -- A request or event. at and ended_at are places in the log. id, session, trace and host are hashes: what is found is
 -- compared in full.
 create table request (
