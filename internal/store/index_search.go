@@ -235,7 +235,7 @@ func comboConditions(f *audit.Filter) (where []string, args []any) {
 		where, args = append(where, "(e.refusal = ? or instr(s.kinds, ?) > 0)"), append(args, f.Kind, " "+f.Kind+" ")
 	}
 	if f.Text != "" {
-		where, args = append(where, "instr(s.folded, ?) > 0"), append(args, strings.ToLower(f.Text))
+		where, args = append(where, "c.shape in (select id from shape where instr(folded, ?) > 0)"), append(args, strings.ToLower(f.Text))
 	}
 	for what, name := range map[string]string{"table": f.Table, "column": f.Column} {
 		if name != "" {
