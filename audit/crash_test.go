@@ -82,6 +82,7 @@ func killWriter(t *testing.T, dir string, released map[string]bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "AUDIT_TEST_WRITER="+dir)
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())

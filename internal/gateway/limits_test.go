@@ -210,7 +210,10 @@ func sharing(t *testing.T, database, redis, document string) *gatewaytest.Gatewa
 	if err := os.WriteFile(file, []byte(redis+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return gatewaytest.Start(t, gatewaytest.Options{Database: database, Governance: document, Configure: func(c *config.Config) { c.Redis.URL = "file:" + file }})
+	return gatewaytest.Start(t, gatewaytest.Options{Database: database, Governance: document, Configure: func(c *config.Config) {
+		c.Redis.URL = "file:" + file
+		c.Redis.Timeout = 10 * time.Second // a slow machine is no lost Redis
+	}})
 }
 
 // passed counts the statements that get through when n come over both doors of every node at the same time. Every other
@@ -336,7 +339,7 @@ func TestConcurrency(t *testing.T) {
 		case <-time.After(5 * time.Millisecond):
 		}
 		n := 0
-		if err := admin.QueryRow(t.Context(), `select count(*) from pg_stat_activity where state = 'active' and query = 'select pg_sleep(0.05)' and datname = current_database()`).Scan(&n); err != nil {
+		if err := admin.QueryRow(t.Context(), `select count(*) from pg_stat_activity where wait_event = 'PgSleep' and query = 'select pg_sleep(0.05)' and datname = current_database()`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, n)
