@@ -82,7 +82,7 @@ func suppose(rules *policy.Ruleset, index *catalog.Index, h Hypothesis) (*admiss
 		e.Steps = append(e.Steps, ExplainedStep{step.name, r == nil})
 		if r != nil {
 			e.Verdict = string(policy.Refused)
-			if r.Kind == HeldForApproval {
+			if a.decision != nil && a.decision.Verdict == policy.Held {
 				e.Verdict = string(policy.Held)
 			}
 			e.Refusal = &ExplainedRefusal{r.Kind.String(), r.SQLState, r.Message, r.Detail, r.Hint}
