@@ -39,6 +39,7 @@ func (a *analysis) mergeWhen(s *scope, rel *catalog.Relation, n *pg.MergeWhenCla
 	case pg.CmdType_CMD_DELETE:
 		a.change(rel, 0, Deleting)
 	case pg.CmdType_CMD_NOTHING:
+		a.touch(rel) // the server wants the right to read some column for it
 	default:
 		unsupported(-1, "this action of MERGE is")
 	}

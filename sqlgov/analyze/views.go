@@ -139,7 +139,8 @@ func (v *view) note(in *analysis, s *scope, rel *catalog.Relation, columns []col
 			// The planner drops what nobody reads, but for what is volatile or returns sets.
 			if !perColumn || f.Volatility == "v" || f.ReturnsSet {
 				v.kept = append(v.kept, f)
-			} else {
+			}
+			if perColumn { // changing rows through the view calls what is behind the columns that it reads
 				v.columns[i].calls = append(v.columns[i].calls, f)
 			}
 		}

@@ -159,6 +159,7 @@ select (price).amount, (n.price).currency from notes n;
 select ctid, tableoid from customers;
 select c.ctid, c.xmin, c.xmax, c.cmin, c.cmax from customers c;
 select tableoid::regclass, count(*) from events group by 1;
+select a.tableoid from customers a, customers b;
 select name from customers where ctid = '(0,1)';
 select customers.tableoid from shop.customers order by ctid;
 update customers set name = name where ctid = '(0,1)';
@@ -571,6 +572,7 @@ update customers set tags[1] = 'x', meta['a'] = '1' where id = 1;
 update customers set tags[id] = region where id = 1;
 update orders set status = 'paid' where customer_id in (select id from customers where ssn = '111');
 update orders o set note = c.name from customers c left join hr.salaries s on s.id = c.id where c.id = o.customer_id returning o.id, c.email, s.salary;
+update events_eu as t1 set region = (t2.tableoid)::text from counted as t2, counted as t3;
 update orders set amount = amount returning orders, note;
 update v_customers set name = 'x' where national = '111';
 update v_customers set national = name returning region;
@@ -598,6 +600,8 @@ delete from v_invoker;
 delete from v_over_invoker;
 delete from v_over_invoker where id = 50 returning name;
 delete from v_volatile;
+delete from v_volatile where loud = 'x';
+delete from v_volatile returning loud;
 delete from v_taxed where tax > 1;
 delete from v_taxed returning tax;
 delete from v_taxed returning amount;
@@ -644,6 +648,9 @@ merge into events e using customers c on e.id = c.id when matched then update se
 merge into loner using (select 1 as n) s on true when matched then delete;
 merge into loner using (select 1 as n) s on true when matched then update set only_one = n;
 merge into loner using (select 1 as n) s on false when not matched then insert values (n);
+merge into counted using (select 1) s on true when matched then do nothing;
+merge into loner using (select 1 as n) s on false when not matched then do nothing;
+merge into loner using (select 1 as n) s on true when matched and n = 5 then do nothing when matched then delete;
 
 -- # Prepared statements
 prepare p as select id, name from customers;
