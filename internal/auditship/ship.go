@@ -140,7 +140,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 	if err := os.MkdirAll(s.Positions, 0o700); err != nil {
 		return fmt.Errorf("making the directory of positions: %w", err)
 	}
-	if err := s.state.read(PositionFile(s.Positions, s.Name)); err != nil {
+	if err := s.resume(); err != nil {
 		return err
 	}
 	defer s.Sink.Close()
@@ -162,6 +162,13 @@ func (s *Shipper) Run(ctx context.Context) error {
 			wait, backoff = pollInterval, pollInterval
 		}
 	}
+}
+
+// resume takes up the position that the last run has left.
+func (s *Shipper) resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.read(PositionFile(s.Positions, s.Name))
 }
 
 func (s *Shipper) fail(err error) {
