@@ -13,7 +13,7 @@ func ToolNames() []string {
 }
 
 // Idle waits until no request is being answered.
-func (s *Server) Idle() { s.active.Wait() }
+func (s *Server) Idle() { s.active.wait() }
 
 // Running is the number of calls of an identity that are running.
 func (s *Server) Running(identity string) int {

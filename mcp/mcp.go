@@ -64,7 +64,7 @@ type Server struct {
 	Log     zerolog.Logger
 
 	calls  callCounter
-	active sync.WaitGroup
+	active inFlight
 	http   struct {
 		once   sync.Once
 		server *http.Server
@@ -102,7 +102,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(err, s.httpServer().Close())
 	}
-	s.active.Wait()
+	s.active.close()
+	s.active.wait()
 	return err
 }
 
@@ -124,8 +125,11 @@ func (s *Server) httpServer() *http.Server {
 // ServeHTTP answers POST /mcp. Every other path is a 404 with a JSON body: clients look for OAuth metadata under
 // /.well-known/ and take a page of HTML there for a broken server.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.active.Add(1)
-	defer s.active.Done()
+	if !s.active.enter() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	defer s.active.leave()
 	x := &exchange{server: s, w: w, r: r, correlation: ulid.Make().String()}
 	x.limitTime()
 	switch {
