@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestOracleSession lets psql run files against a server, with a recorder between them that has every SELECT, INSERT, UPDATE,
-// DELETE and MERGE judged, inside EXPLAIN too, just before it runs: by us, and by the server. It runs testdata/oracle/session; ORACLE_REGRESS names the
-// folder src/test/regress of PostgreSQL's source to run instead.
+// TestOracleSession lets psql run files against a server, with a recorder between them that has every SELECT, INSERT,
+// UPDATE, DELETE and MERGE judged just before it runs, inside EXPLAIN too: by us, and by the server. It runs
+// testdata/oracle/session; ORACLE_REGRESS names the folder src/test/regress of PostgreSQL's source to run instead.
 func TestOracleSession(t *testing.T) {
 	dir, err := pgtest.File("testdata/oracle/session")
 	if err != nil {
