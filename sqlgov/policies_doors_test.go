@@ -28,6 +28,9 @@ source_roles:
 identities:
   ana: {kind: human, team: finance, attributes: {clearance: low}, grants: [{source: gov, roles: [everything]}]}
   bot: {kind: agent, grants: [{source: gov, roles: [everything]}]}
+  dora: {kind: human}
+groups:
+  dba: [dora]
 labels:
   pii: ["*.*.ssn"]
 policies:

@@ -42,6 +42,9 @@ source_roles:
   analyst: {source: shop, permissions: [{allow: [db.table.select], on: [crm.c.id, crm.c.ssn]}, {allow: [db.table.delete_rows], on: [crm.c]}]}
 identities:
   ana: {kind: human, grants: [{source: shop, roles: [analyst]}]}
+  dora: {kind: human}
+groups:
+  dba: [dora]
 policies:
   at-night:
     when: now.getHours() < 6
@@ -107,7 +110,7 @@ func TestJudgingOffline(t *testing.T) {
 		{[]string{"diff", document, less, known, "--json"}, 1, []string{`"object":"crm.c","gained":["name"],"lost":["ssn"]`}},
 		{[]string{"diff"}, 2, nil},
 		{[]string{"explain", "--as=ana", "--source=shop", from, known, "--at=2026-01-31T03:00:00Z", "select id from crm.c"}, 1,
-			[]string{"source roles: passed", "policies: refused", "policy at-night (g.yaml:11): refuse", "remedy     make policy at-night not hold for this, line 11"}},
+			[]string{"source roles: passed", "policies: refused", "policy at-night (g.yaml:14): refuse", "remedy     make policy at-night not hold for this, line 14"}},
 		{[]string{"explain", "--as=ana", "--source=shop", from, known, "--at=2026-01-31T10:00:00Z", "delete from crm.c"}, 1,
 			[]string{"policies: held", "verdict    hold", "Policy \"ask-first\" asks for 1 approval of dba."}},
 		{[]string{"explain", "--as=ana", "--source=shop", from, known, "--at=2026-01-31T10:00:00Z", "select name from crm.c"}, 1,

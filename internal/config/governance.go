@@ -136,6 +136,7 @@ func (g *governance) shape() shape {
 			{"sources", &table{"Sources by id. For PostgreSQL clients the id is the database name.", g.source}},
 			{"source_roles", &table{"Roles by name. A role is a named set of permissions on one source.", g.role}},
 			{"identities", &table{"Identities by name. For PostgreSQL clients the name is the user name.", g.identity}},
+			{"groups", &table{"Groups by name: the people who may approve what policies hold.", g.group}},
 			{"labels", &table{"Labels by name. A label names columns, for the conditions of policies.", g.label}},
 			{"policies", &table{"Policies by name.", g.policy}},
 			{"audit", &object{

@@ -17,6 +17,14 @@ func (g *governance) label(key *yaml.Node) shape {
 	}
 }
 
+func (g *governance) group(key *yaml.Node) shape {
+	members := policy.GroupSpec{Name: value(key), Line: line(key)}
+	return &then{
+		shape: &list{about: "Names of identities, none of them an agent.", some: true, item: func() shape { return wordsShape(&members.Members) }},
+		done:  func() { g.doc.Groups = append(g.doc.Groups, members) },
+	}
+}
+
 func (g *governance) policy(key *yaml.Node) shape {
 	p := policy.PolicySpec{Name: value(key), Line: line(key)}
 	var state string
@@ -27,7 +35,7 @@ func (g *governance) policy(key *yaml.Node) shape {
 			{"state", choice(&state, string(policy.Active), "A draft is checked only. A dry-run is judged and recorded, and not enforced.",
 				string(policy.Draft), string(policy.DryRun), string(policy.Active))},
 			{"when", words(&p.When, "", "Condition in CEL over identity.name, identity.kind, identity.team, identity.attributes, source, door, client.address, client.application, "+
-				"now, ruleset, and statement.kind, .write, .where, .risk, .tables, .columns, .writes, .functions and .labels. Without one the policy is for every statement. "+
+				"now, ruleset, and statement.kind, .write, .where, .risk, .table_rows, .tables, .columns, .writes, .functions and .labels. Without one the policy is for every statement. "+
 				"A condition that cannot be evaluated refuses.")},
 			{"message", words(&p.Message, "", "Explanation for the caller.")},
 			{"refuse", boolean(&p.Refuse, "Refuse the statement.")},
@@ -52,6 +60,7 @@ func holdShape(to **policy.HoldSpec) shape {
 			{"groups", &list{about: "Groups whose members may approve.", some: true, item: func() shape { return wordsShape(&h.Groups) }}},
 			{"approvers", integer(&h.Approvers, "How many different people must approve.", bounds{1, 20, 1})},
 			{"expires", duration(&h.Expires, "The approval must come within this time. Default: 15m.", time.Second, 7*day, 0)},
+			{"max_rows", integer(&h.MaxRows, "A statement that changes more rows is rolled back. Without it there is no bound.", bounds{1, 1_000_000_000, 0})},
 		},
 		done: func(*reader, func(string) *yaml.Node) { *to = &h },
 	}

@@ -17,6 +17,11 @@ identities:
     kind: human
     team: finance
     attributes: {clearance: high, site: "7"}
+  dora: {kind: human}
+  dirk: {kind: human}
+groups:
+  dba: [dora]
+  legal: [dirk]
 labels:
   pii: [crm.customers.ssn, "*.*.email"]
 policies:
@@ -29,7 +34,7 @@ policies:
     when: |
       "pii" in statement.labels
       && now.getHours() < 8
-    hold: {groups: [dba, legal], approvers: 2, expires: 1h}
+    hold: {groups: [dba, legal], approvers: 2, expires: 1h, max_rows: 7}
     read_only: true
     cap: {rows: 10, bytes: 1MiB, time: 2s}
     limit: {requests: 5, per: rule, window: 1h, burst: 2}
@@ -50,12 +55,12 @@ func TestPoliciesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []policy.PolicySpec{
-		{Name: "zeta", Line: 10, State: policy.Active, When: `identity.team == "finance"`, Refuse: true, Message: "not now"},
-		{Name: "alpha", Line: 14, State: policy.DryRun, When: "\"pii\" in statement.labels\n&& now.getHours() < 8\n", ReadOnly: true,
-			Hold:  &policy.HoldSpec{Groups: []string{"dba", "legal"}, Approvers: 2, Expires: time.Hour},
+		{Name: "zeta", Line: 15, State: policy.Active, When: `identity.team == "finance"`, Refuse: true, Message: "not now"},
+		{Name: "alpha", Line: 19, State: policy.DryRun, When: "\"pii\" in statement.labels\n&& now.getHours() < 8\n", ReadOnly: true,
+			Hold:  &policy.HoldSpec{Groups: []string{"dba", "legal"}, Approvers: 2, Expires: time.Hour, MaxRows: 7},
 			Cap:   &policy.CapSpec{Rows: 10, Bytes: 1 << 20, Time: 2 * time.Second},
 			Limit: &policy.RateSpec{Requests: 5, Per: policy.PerRule, Window: time.Hour, Burst: 2}},
-		{Name: "bare", Line: 23, State: policy.Draft, Hold: &policy.HoldSpec{Groups: []string{"dba"}, Approvers: 1},
+		{Name: "bare", Line: 28, State: policy.Draft, Hold: &policy.HoldSpec{Groups: []string{"dba"}, Approvers: 1},
 			Limit: &policy.RateSpec{Requests: 5, Per: policy.PerIdentity, Window: time.Minute}},
 	}
 	if !reflect.DeepEqual(doc.Policies, want) {
@@ -65,7 +70,7 @@ func TestPoliciesAreRead(t *testing.T) {
 	if who.Team != "finance" || who.Attributes["clearance"] != "high" || who.Attributes["site"] != "7" {
 		t.Errorf("%+v", who)
 	}
-	if l := doc.Labels[0]; l.Name != "pii" || l.Line != 8 || len(l.Resources) != 2 || l.Resources[1].Text != "*.*.email" {
+	if l := doc.Labels[0]; l.Name != "pii" || l.Line != 13 || len(l.Resources) != 2 || l.Resources[1].Text != "*.*.email" {
 		t.Errorf("%+v", doc.Labels)
 	}
 }
@@ -77,13 +82,13 @@ func TestPoliciesThatAreWrong(t *testing.T) {
 		change, want string
 		schema       bool // can know
 	}{
-		{`refuse: true => mask: full`, "f.yaml:12:5: values cannot be masked yet", true},
-		{`refuse: true => refuse: maybe`, "f.yaml:12:13: must be true or false", true},
-		{`refuse: true => deny: true`, `f.yaml:12:5: unknown key "deny"`, true},
-		{`    refuse: true => `, "f.yaml:10:3: the policy does nothing", false},
-		{`state: dry-run => state: dryrun`, `f.yaml:15:12: must be one of draft, dry-run, active`, true},
-		{`identity.team == "finance" => identity.tem == "finance"`, "f.yaml:11:11: undeclared reference to 'identity", false},
-		{`"pii" in statement.labels => "ppi" in statement.labels`, `f.yaml:16:11: statement.labels is never "ppi" (did you mean "pii"?)`, false},
+		{`refuse: true => mask: full`, "f.yaml:17:5: values cannot be masked yet", true},
+		{`refuse: true => refuse: maybe`, "f.yaml:17:13: must be true or false", true},
+		{`refuse: true => deny: true`, `f.yaml:17:5: unknown key "deny"`, true},
+		{`    refuse: true => `, "f.yaml:15:3: the policy does nothing", false},
+		{`state: dry-run => state: dryrun`, `f.yaml:20:12: must be one of draft, dry-run, active`, true},
+		{`identity.team == "finance" => identity.tem == "finance"`, "f.yaml:16:11: undeclared reference to 'identity", false},
+		{`"pii" in statement.labels => "ppi" in statement.labels`, `f.yaml:21:11: statement.labels is never "ppi" (did you mean "pii"?)`, false},
 		{`groups: [dba, legal] => groups: []`, "must not be empty", true},
 		{`groups: [dba, legal], => `, `key "groups" is missing`, true},
 		{`approvers: 2 => approvers: 0`, "must be between 1 and 20", true},

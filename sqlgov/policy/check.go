@@ -67,6 +67,7 @@ func Check(doc *Document) Problems {
 		c.identity(&doc.Identities[i], seen)
 	}
 	c.labels()
+	c.groups()
 	c.policies()
 	return c.problems
 }

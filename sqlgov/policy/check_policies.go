@@ -75,12 +75,7 @@ func (c *checker) policy(path []string, p *PolicySpec) {
 
 func (c *checker) effects(at func(string) []string, p *PolicySpec) {
 	if h := p.Hold; h != nil {
-		if len(h.Groups) == 0 {
-			c.report(at("hold"), p.Line, "say which groups may approve")
-		}
-		if h.Approvers < 0 || h.Expires < 0 {
-			c.report(at("hold"), p.Line, "approvers and expires must be more than 0")
-		}
+		c.hold(at("hold"), p.Line, h)
 	}
 	if l := p.Limit; l != nil {
 		if l.Requests <= 0 || l.Window < 0 || l.Burst < 0 {

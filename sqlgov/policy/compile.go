@@ -20,6 +20,7 @@ type Ruleset struct {
 	grants  map[grantKey]*grantSet
 
 	policies *policySet
+	groups   map[string]map[string]bool // members by group
 }
 
 type grantKey struct{ identity, source string }
@@ -56,6 +57,7 @@ func Compile(doc *Document) (*Ruleset, error) {
 		sources:  make(map[string]*SourceSpec, len(doc.Sources)),
 		people:   make(map[string]*Identity, len(doc.Identities)),
 		grants:   make(map[grantKey]*grantSet),
+		groups:   compileGroups(doc),
 	}
 	for i := range doc.Sources {
 		r.sources[doc.Sources[i].ID] = &doc.Sources[i]

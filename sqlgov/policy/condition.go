@@ -41,6 +41,7 @@ var variables = []struct {
 	{"statement.kind", cel.StringType},                                   // select, insert, update, ...; see analyze.Kind
 	{"statement.write", cel.BoolType},                                    // changes or locks rows
 	{"statement.where", cel.BoolType},                                    // false for an UPDATE or DELETE of all rows
+	{"statement.table_rows", cel.IntType},                                // estimate for the largest table that is changed; -1 unknown, 0 if none is
 	{"statement.risk", cel.StringType},                                   // none, low, medium, high; see Risk
 	{"statement.tables", cel.ListType(cel.StringType)},                   // read, changed or locked
 	{"statement.columns", cel.ListType(cel.StringType)},                  // read or changed, also behind views where they come out

@@ -31,6 +31,8 @@ type Hold struct {
 	Approvers int           `json:"approvers"`         // how many different ones; at least 1
 	Expires   time.Duration `json:"expires,omitempty"` // 0 means the default
 	Reason    string        `json:"reason,omitempty"`  // the policy's message, for requester and approver
+	// MaxRows is how many rows the statement may change when it runs; one that changes more is rolled back. 0 is no bound.
+	MaxRows int `json:"max_rows,omitempty"`
 }
 
 // RatePer says whose requests share one bucket of a rate limit.
@@ -85,7 +87,8 @@ func (o *Obligations) add(p *PolicySpec) {
 }
 
 func (o *Obligations) hold(p *PolicySpec) {
-	h := Hold{Rule: p.Name, Groups: p.Hold.Groups, Approvers: max(1, p.Hold.Approvers), Expires: p.Hold.Expires, Reason: p.Message}
+	h := Hold{Rule: p.Name, Groups: p.Hold.Groups, Approvers: max(1, p.Hold.Approvers), Expires: p.Hold.Expires, Reason: p.Message,
+		MaxRows: p.Hold.MaxRows}
 	if o.Hold == nil {
 		o.Hold = &h
 		return

@@ -16,6 +16,11 @@ func governed(t testing.TB, policies ...PolicySpec) *Document {
 	doc := document(t, "allow select,insert,update,delete_rows,truncate,function.execute *")
 	doc.File = "/etc/governance.yaml"
 	doc.Identities[0].Team, doc.Identities[0].Attributes = "finance", map[string]string{"clearance": "high"}
+	for _, name := range []string{"dora", "dirk", "lena"} {
+		doc.Identities = append(doc.Identities, Identity{Name: name, Kind: "human", Line: 15})
+	}
+	doc.Identities = append(doc.Identities, Identity{Name: "bot", Kind: "agent", Line: 16})
+	doc.Groups = []GroupSpec{{Name: "dba", Line: 17, Members: []string{"dora", "dirk"}}, {Name: "legal", Line: 18, Members: []string{"lena", "ana"}}}
 	doc.Labels = []LabelSpec{{Name: "pii", Line: 20, Resources: []Resource{resource(t, "*.*.ssn"), resource(t, "crm.customers.email")}},
 		{Name: "critical", Line: 21, Resources: []Resource{resource(t, "hr.salaries")}}}
 	for i := range policies {
@@ -202,13 +207,13 @@ func TestObligationsAreTheStrictest(t *testing.T) {
 		PolicySpec{When: `now.getHours() == 9`, Cap: &CapSpec{Rows: 10, Bytes: 2 << 20}},
 		PolicySpec{When: `now.getHours() == 10`, Cap: &CapSpec{Rows: 1}},
 		PolicySpec{Hold: &HoldSpec{Groups: []string{"dba"}, Approvers: 2}, Message: "ask first"},
-		PolicySpec{Hold: &HoldSpec{Groups: []string{"legal"}, Expires: time.Minute}},
+		PolicySpec{Hold: &HoldSpec{Groups: []string{"legal"}, Expires: time.Minute, MaxRows: 5}},
 		PolicySpec{Limit: &RateSpec{Requests: 60}},
 		PolicySpec{Limit: &RateSpec{Requests: 5, Per: PerRule, Window: time.Hour, Burst: 1}})
 	d := decide(t, r, "read crm.notes.id")
 	want := Obligations{MaxRows: 10, MaxBytes: 1 << 20, Timeout: time.Second, ReadOnly: true,
 		Hold:      &Hold{Rule: "p4", Groups: []string{"dba"}, Approvers: 2, Reason: "ask first"},
-		MoreHolds: []Hold{{Rule: "p5", Groups: []string{"legal"}, Approvers: 1, Expires: time.Minute}},
+		MoreHolds: []Hold{{Rule: "p5", Groups: []string{"legal"}, Approvers: 1, Expires: time.Minute, MaxRows: 5}},
 		Rates: []Rate{{Rule: "p6", Per: PerIdentity, Limit: 60, Window: time.Minute, Burst: 60},
 			{Rule: "p7", Per: PerRule, Limit: 5, Window: time.Hour, Burst: 1}}}
 	if !reflect.DeepEqual(d.Obligations, want) {
@@ -332,6 +337,9 @@ func TestCheckPolicies(t *testing.T) {
 		{PolicySpec{Refuse: true, When: `source == "shp"`}, `policies.p0.when: source is never "shp" (did you mean "shop"?)`},
 		{PolicySpec{Refuse: true, When: `"ppi" in statement.labels`}, `policies.p0.when: statement.labels is never "ppi"`},
 		{PolicySpec{Hold: &HoldSpec{}}, "policies.p0.hold: say which groups may approve"},
+		{PolicySpec{Hold: &HoldSpec{Groups: []string{"dab"}}}, `policies.p0.hold.groups.0: unknown group "dab" (did you mean "dba"?)`},
+		{PolicySpec{Hold: &HoldSpec{Groups: []string{"dba"}, Approvers: 3}}, "policies.p0.hold: nobody can approve this: it takes 3 people, and the groups have 2"},
+		{PolicySpec{Hold: &HoldSpec{Groups: []string{"dba"}, MaxRows: -1}}, "policies.p0.hold: approvers, expires and max_rows"},
 		{PolicySpec{Limit: &RateSpec{}}, "policies.p0.limit: requests, window and burst must be more than 0"},
 		{PolicySpec{Limit: &RateSpec{Requests: 1, Per: "day"}}, `policies.p0.limit: unknown key "day"`},
 		{PolicySpec{Cap: &CapSpec{}}, "policies.p0.cap: a cap needs rows, bytes or time"},

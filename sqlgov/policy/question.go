@@ -62,6 +62,8 @@ func (q *question) ResolveName(name string) (any, bool) {
 		return types.Bool(!q.statement.ReadOnly()), true
 	case "statement.where":
 		return types.Bool(!q.statement.NoWhere), true
+	case "statement.table_rows":
+		return types.Int(q.tableRows()), true
 	}
 	if q.at != nil {
 		switch name {
@@ -171,6 +173,22 @@ func (q *question) relations(visit func(rel *catalog.Relation, written bool)) {
 			visit(rel, true)
 		}
 	}
+}
+
+// tableRows is the server's estimate of the rows of the largest table that is changed: 0 if none is, -1 if there is no
+// estimate for one of them.
+func (q *question) tableRows() int64 {
+	most := int64(0)
+	q.relations(func(rel *catalog.Relation, written bool) {
+		switch {
+		case !written || most < 0:
+		case rel.RowEstimate < 0:
+			most = -1
+		default:
+			most = max(most, int64(rel.RowEstimate))
+		}
+	})
+	return most
 }
 
 // columns calls visit for every column that the statement touches, those behind the columns of views that come out among

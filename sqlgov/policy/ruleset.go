@@ -46,6 +46,7 @@ type Document struct {
 	Sources    []SourceSpec `json:"sources"`
 	Roles      []RoleSpec   `json:"source_roles"`
 	Identities []Identity   `json:"identities"`
+	Groups     []GroupSpec  `json:"groups,omitempty"`
 	Labels     []LabelSpec  `json:"labels,omitempty"`
 	Policies   []PolicySpec `json:"policies,omitempty"`
 	Audit      AuditSpec    `json:"audit,omitzero"`

@@ -37,6 +37,7 @@ type HoldSpec struct {
 	Groups    []string      `json:"groups"`
 	Approvers int           `json:"approvers,omitempty"` // 0 means 1
 	Expires   time.Duration `json:"expires_ns,omitempty"`
+	MaxRows   int           `json:"max_rows,omitempty"` // rows that may be changed; 0 is no bound
 }
 
 // RateSpec is a token bucket; see Rate.
