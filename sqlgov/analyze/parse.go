@@ -59,15 +59,6 @@ func stateOf(message string) string {
 	return "42601"
 }
 
-// fingerprint groups texts that differ in literals only. The text must have passed the gate and parsed.
-func fingerprint(text string) string {
-	f, err := pg.Fingerprint(text)
-	if err != nil {
-		return ""
-	}
-	return f
-}
-
 // minStack is the thread stack that the gate's limits are made for, with room to spare.
 const minStack = 2 << 20
 
