@@ -36,7 +36,7 @@ func (a *analysis) funcCall(s *scope, n *pg.FuncCall) value {
 func (a *analysis) resolveCall(n *pg.FuncCall, schema, name string, args []value) value {
 	call := typing.Call{Schema: schema, Name: name, Variadic: n.FuncVariadic, Star: n.AggStar}
 	for i, v := range args {
-		arg := typing.Arg{Type: v.typ}
+		arg := typing.Arg{Type: v.typ, Param: v.param != 0}
 		if i < len(n.Args) {
 			arg.Name = n.Args[i].GetNamedArgExpr().GetName()
 		}

@@ -41,7 +41,7 @@ func (a *analysis) joinItems(n *pg.JoinExpr, e *entry, items []*item, merged []c
 		it.columns = false
 	}
 	if u := n.JoinUsingAlias; u != nil {
-		by := &item{entry: &entry{name: u.Aliasname, aliased: true, columns: merged}, named: true}
+		by := &item{entry: &entry{name: u.Aliasname, aliased: true, columns: merged, built: true}, named: true}
 		a.checkNames(items, []*item{by})
 		items = append(items, by)
 	}

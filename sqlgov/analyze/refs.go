@@ -142,7 +142,7 @@ func (a *analysis) fieldsOf(v value, location int32) []value {
 	}
 	values := make([]value, len(fields))
 	for i := range fields {
-		values[i] = a.fieldValue(&fields[i])
+		values[i] = v.row.fieldOf(a.fieldValue(&fields[i]))
 		values[i].name = fields[i].name
 	}
 	return values
@@ -180,11 +180,19 @@ func (a *analysis) fieldValue(c *column) value {
 	return value{typ: c.typ, from: c.from, origin: c.origin, plain: c.origin.rel != nil, fields: c.fields}
 }
 
+// fieldOf is a value taken from the entry's whole row.
+func (e *entry) fieldOf(v value) value {
+	if e != nil && e.built {
+		v.origin, v.plain = origin{}, false
+	}
+	return v
+}
+
 // field takes a field of a row by name.
 func (a *analysis) field(v value, name string) (value, bool) {
 	if v.row != nil {
 		if c, _ := v.row.find(name); c != nil {
-			return a.columnValue(c), true
+			return v.row.fieldOf(a.columnValue(c)), true
 		}
 		return value{}, false
 	}
@@ -197,13 +205,13 @@ func (a *analysis) field(v value, name string) (value, bool) {
 	return value{}, false
 }
 
-// attribute is row.name: a field, or a function that takes the row.
+// attribute is row.name: a field, or what name(row) is, a call or a cast.
 func (a *analysis) attribute(v value, name string, location int32) (value, bool) {
 	if f, ok := a.field(v, name); ok {
 		return f, true
 	}
-	match, err := a.types.Function(typing.Call{Name: name, Args: []typing.Arg{{Type: v.typ}}})
-	if err != nil || match.Function == nil {
+	match, err := a.types.Function(typing.Call{Name: name, Args: []typing.Arg{{Type: v.typ, Param: v.param != 0}}})
+	if err != nil {
 		return value{}, false
 	}
 	return a.called(match, []value{v}, location), true

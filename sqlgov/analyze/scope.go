@@ -42,6 +42,7 @@ type entry struct {
 	rowType catalog.OID // type of the whole row: a relation's or a composite type, else record
 	scalar  bool        // a function that returns one scalar: its whole row is the scalar
 	inputs  []*entry    // of a join
+	built   bool        // the alias of USING: its whole row is an expression, so a field of that is no plain column
 	system  bool        // it has system columns
 	place   *mention    // of a relation that is read
 	query   *query      // of a subquery: FOR UPDATE reaches into it

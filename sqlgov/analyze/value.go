@@ -205,10 +205,49 @@ func (a *analysis) namesRow(t catalog.OID) {
 func (a *analysis) cast(v value, n *pg.TypeName, location int32) value {
 	to := a.typeOf(n)
 	v = a.coerce(v, to, typing.Explicit, location)
+	column := v.column()
+	modifier, known := typeModifier(to, n.Typmods)
+	if column == nil && len(n.Typmods) == 0 || column != nil && known && column.TypeMod == modifier {
+		return v
+	}
 	if len(n.Typmods) > 0 {
 		a.use(a.types.CoerceTypmod(to))
 	}
+	if column != nil {
+		v.origin, v.plain = origin{}, false // relabelled, which makes it an expression
+	}
 	return v
+}
+
+// column is the column of a relation that the value is and nothing more, or nil.
+func (v value) column() *catalog.Column {
+	if !v.plain || v.origin.rel == nil {
+		return nil
+	}
+	return columnNumbered(v.origin.rel, v.origin.num)
+}
+
+// typeModifier is how the server encodes varchar(10) or numeric(8,2) in atttypmod, -1 for none. It is not known for types
+// whose encoding is not needed here.
+func typeModifier(t catalog.OID, list []*pg.Node) (modifier int32, known bool) {
+	var args [2]int32
+	for i, n := range list {
+		c, ok := n.GetAConst().GetVal().(*pg.A_Const_Ival)
+		if !ok || i >= len(args) {
+			return 0, false
+		}
+		args[i] = c.Ival.GetIval()
+	}
+	const header = 4
+	switch {
+	case len(list) == 0:
+		return -1, true
+	case t == typing.Varchar, t == typing.Bpchar:
+		return args[0] + header, true
+	case t == typing.Numeric:
+		return (args[0]<<16 | args[1]&0x7ff) + header, true
+	}
+	return 0, false
 }
 
 // words are the strings of a list of names.

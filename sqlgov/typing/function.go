@@ -71,7 +71,7 @@ func exact(list []*candidate, types []catalog.OID) *candidate {
 }
 
 // disguisedCast returns the target type if a call without an exact match is a cast: the name is a type's, and the
-// argument is unknown, or becomes that type without a cast function. Rows become strings by functions only.
+// argument is an untyped literal, or becomes that type without a cast function. Rows become strings by functions only.
 func (r *Resolver) disguisedCast(call Call) catalog.OID {
 	if len(call.Args) != 1 || named(call) {
 		return 0
@@ -81,7 +81,7 @@ func (r *Resolver) disguisedCast(call Call) catalog.OID {
 		return 0
 	}
 	from := call.Args[0].Type
-	if from == Unknown {
+	if from == Unknown && !call.Args[0].Param {
 		return typ.OID
 	}
 	switch path, _ := r.pathway(from, typ.OID, Explicit); path {

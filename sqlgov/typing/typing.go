@@ -54,8 +54,9 @@ type Resolver struct {
 
 // Arg is one actual argument of a call.
 type Arg struct {
-	Type catalog.OID // Unknown for an untyped literal or an untyped parameter
-	Name string      // set for named notation (name => value)
+	Type  catalog.OID // Unknown for an untyped literal or an untyped parameter
+	Name  string      // set for named notation (name => value)
+	Param bool        // an untyped parameter: unlike a literal, f(x) does not take it for a cast to type f
 }
 
 // Call is a function call to resolve.

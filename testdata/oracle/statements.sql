@@ -686,3 +686,6 @@ select id from customers where id = 1::smallint and name = 'x'::name and ssn = '
 select null::customers, (null::customers).ssn;
 select 1 as one from customers order by one, ssn;
 select a.id from customers a, customers b, customers c where a.id = b.id and b.name = c.name;
+select amount::numeric(10,2), amount::numeric(10,3), balance::numeric(12,2), balance::numeric, name::text, name::varchar, (home)::shop.address, tags::text[] from orders, customers;
+select (x.j8).zip from (select meta as j8 from customers where false) x;
+select (t4.*).region, t4.region, t4.* from v_totals as t2 join v_check as t3 using (region) as t4;
