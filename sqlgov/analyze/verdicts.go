@@ -163,6 +163,14 @@ var statementNames = map[string]string{
 	"dropdb_stmt": "DROP DATABASE", "declare_cursor_stmt": "DECLARE CURSOR", "close_portal_stmt": "CLOSE",
 	"check_point_stmt": "CHECKPOINT", "create_plang_stmt": "CREATE LANGUAGE", "create_stats_stmt": "CREATE STATISTICS",
 	"constraints_set_stmt": "SET CONSTRAINTS", "refresh_mat_view_stmt": "REFRESH MATERIALIZED VIEW",
+	"variable_set_stmt": "SET", "variable_show_stmt": "SHOW", "transaction_stmt": "BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE",
+	"rename_stmt": "ALTER ... RENAME", "create_op_class_stmt": "CREATE OPERATOR CLASS", "create_op_family_stmt": "CREATE OPERATOR FAMILY",
+	"alter_op_family_stmt": "ALTER OPERATOR FAMILY", "create_enum_stmt": "CREATE TYPE AS ENUM", "create_range_stmt": "CREATE TYPE AS RANGE",
+	"composite_type_stmt": "CREATE TYPE", "alter_enum_stmt": "ALTER TYPE ... ADD VALUE", "create_event_trig_stmt": "CREATE EVENT TRIGGER",
+	"alter_event_trig_stmt": "ALTER EVENT TRIGGER", "create_table_space_stmt": "CREATE TABLESPACE", "drop_table_space_stmt": "DROP TABLESPACE",
+	"alter_table_space_options_stmt": "ALTER TABLESPACE", "alter_table_move_all_stmt": "ALTER TABLE ALL IN TABLESPACE",
+	"alter_stats_stmt": "ALTER STATISTICS", "alter_fdw_stmt": "ALTER FOREIGN DATA WRAPPER", "alter_object_schema_stmt": "ALTER ... SET SCHEMA",
+	"alter_object_depends_stmt": "ALTER ... DEPENDS ON", "alter_owner_stmt": "ALTER ... OWNER TO",
 	"sec_label_stmt": "SECURITY LABEL", "create_fdw_stmt": "CREATE FOREIGN DATA WRAPPER", "create_am_stmt": "CREATE ACCESS METHOD",
 }
 
