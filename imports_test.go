@@ -18,6 +18,7 @@ const module = "interlock/"
 var allowed = map[string][]string{
 	"audit":          {},
 	"catalog":        {},
+	"redact":         {},
 	"sqlgov/typing":  {"catalog"},
 	"sqlgov/analyze": {"catalog", "sqlgov/typing"},
 	"sqlgov/policy":  {"catalog", "sqlgov/analyze"},
