@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"strconv"
 	"strings"
 
 	"interlock/catalog"
@@ -87,7 +88,7 @@ func (a *analysis) called(match typing.Match, args []value, location int32) valu
 	if v.made = makesRows(match.Function); v.made {
 		a.makes(match.Result)
 	}
-	v.fields = a.outFields(match, typesOf(args), v.from)
+	v.fields = a.outFields(match, v.from)
 	if len(v.fields) == 1 && v.typ != typing.Record {
 		v.result, v.fields = v.fields[0].name, nil
 	}
@@ -114,44 +115,28 @@ func (a *analysis) makes(t catalog.OID) {
 }
 
 // outFields are the OUT parameters of a function that returns them as a record; a single one only names the result.
-func (a *analysis) outFields(match typing.Match, args []catalog.OID, from *lineage) []column {
+func (a *analysis) outFields(match typing.Match, from *lineage) []column {
 	f := match.Function
 	var fields []column
 	for i := range min(len(f.AllArgs), len(f.ArgModes)) {
 		switch f.ArgModes[i] {
 		case 'o', 'b', 't':
-			c := column{typ: a.outType(match, f.AllArgs[i], args), from: from}
+			typ, err := a.types.Actual(match, f.AllArgs[i])
+			must(err, -1)
+			c := column{typ: typ, from: from}
 			if i < len(f.ArgNames) {
 				c.name = f.ArgNames[i]
 			}
 			fields = append(fields, c)
 		}
 	}
+	for i := range fields {
+		if len(fields) > 1 && fields[i].name == "" {
+			fields[i].name = "column" + strconv.Itoa(i+1)
+		}
+	}
 	return fields
 }
-
-// outType resolves a polymorphic OUT parameter from the actual arguments.
-func (a *analysis) outType(match typing.Match, declared catalog.OID, args []catalog.OID) catalog.OID {
-	if !isPolymorphic(declared) {
-		return declared
-	}
-	for i, in := range match.Function.Args {
-		if i >= len(args) {
-			break
-		}
-		switch actual := a.types.Base(args[i]); {
-		case in == declared:
-			return actual
-		case isArrayFamily(in) && !isArrayFamily(declared) && a.types.Elem(actual) != 0:
-			return a.types.Elem(actual)
-		case !isArrayFamily(in) && isPolymorphic(in) && isArrayFamily(declared):
-			return a.types.ArrayOf(actual)
-		}
-	}
-	return typing.Unknown
-}
-
-func isArrayFamily(t catalog.OID) bool { return t == typing.AnyArray || t == 5078 }
 
 // window is OVER, or a definition of the WINDOW clause: what it partitions and orders by shapes the value.
 func (a *analysis) window(s *scope, n *pg.WindowDef) *lineage {

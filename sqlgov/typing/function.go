@@ -133,7 +133,16 @@ func (r *Resolver) match(call Call, c *candidate, types []catalog.OID) (Match, e
 	if err := r.checkVariadic(call, c, types, declared); err != nil {
 		return Match{}, err
 	}
-	return Match{Function: f, Result: result, ArgTypes: declared[:len(types)]}, nil
+	return Match{Function: f, Result: result, ArgTypes: declared[:len(types)], declared: c.args[:len(types)]}, nil
+}
+
+// Actual returns the type that a declared type of a match's function stands for in the call: a polymorphic one is what
+// the arguments make of it, once they have been coerced.
+func (r *Resolver) Actual(m Match, declared catalog.OID) (catalog.OID, error) {
+	if !polymorphic(declared) {
+		return declared, nil
+	}
+	return r.resolve(m.ArgTypes, slices.Clone(m.declared), declared)
 }
 
 // checkKind refuses what is called as something that it is not.

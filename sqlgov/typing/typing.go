@@ -77,6 +77,7 @@ type Match struct {
 	Result   catalog.OID // polymorphic results resolved
 	// ArgTypes are the types that the arguments are coerced to, an entry an argument, polymorphic types resolved.
 	ArgTypes []catalog.OID
+	declared []catalog.OID // as the function declares them, in the order of the call
 	// Coercion, when Function is nil, is the target type of a call that is a cast in disguise: text(x), int4(x).
 	Coercion catalog.OID
 }

@@ -118,6 +118,10 @@ create function shop.to_money(numeric) returns shop.money_t language plpgsql imm
 create cast (numeric as shop.money_t) with function shop.to_money(numeric) as assignment;
 create function shop.glue_step(s text, t text) returns text language sql immutable as $$ select coalesce(s, '') || t $$;
 create aggregate shop.glue(text) (sfunc = shop.glue_step, stype = text);
+create function shop.bounds(r anyrange, out lowest anyelement, out both_ends anyarray) language plpgsql immutable as $$ begin lowest := lower(r); both_ends := array[lower(r), upper(r)]; end $$;
+create function shop.spans(r anymultirange, out first anyrange, inout step anycompatible) language plpgsql immutable as $$ begin first := (array(select unnest(r)))[1]; end $$;
+create function shop.twins(anyelement, out anyelement, out anyarray) language plpgsql immutable as $$ begin $2 := $1; $3 := array[$1]; end $$;
+create function shop.common(variadic list anycompatiblearray, out anycompatible, out n int) language plpgsql immutable as $$ begin $2 := list[1]; n := 1; end $$;
 create function shop.ordered_step(s int, v int) returns int language sql immutable as 'select coalesce($1, 0) + $2';
 create aggregate shop.first_of(order by anyelement) (sfunc = ordered_set_transition, stype = internal, finalfunc = mode_final, finalfunc_extra);
 create procedure shop.nothing() language plpgsql as 'begin end';

@@ -689,3 +689,7 @@ select a.id from customers a, customers b, customers c where a.id = b.id and b.n
 select amount::numeric(10,2), amount::numeric(10,3), balance::numeric(12,2), balance::numeric, name::text, name::varchar, (home)::shop.address, tags::text[] from orders, customers;
 select (x.j8).zip from (select meta as j8 from customers where false) x;
 select (t4.*).region, t4.region, t4.* from v_totals as t2 join v_check as t3 using (region) as t4;
+select * from shop.bounds(int4range(1, 11));
+select * from shop.spans('{[1,2)}'::int4multirange, 1.5);
+select (shop.twins('x'::text)).column2, (shop.twins(1)).column1, t.* from customers, shop.twins(born) t;
+select * from shop.common(1, 2.5::float8, 3);
