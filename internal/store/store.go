@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -34,9 +33,7 @@ type Store struct {
 
 	db *sql.DB
 
-	watching sync.Mutex
-	watch    *sql.Conn // used for DataVersion alone: SQLite counts the commits of other connections
-	version  *sql.Stmt
+	watch watch
 }
 
 // Open opens the store in a data directory, which must exist, and makes or upgrades it as needed. Only the owner can
@@ -58,7 +55,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	}
 	db.SetMaxOpenConns(8)
 	s := &Store{db: db}
-	if err := errors.Join(s.migrate(ctx), s.startWatch(ctx)); err != nil {
+	if err := errors.Join(s.migrate(ctx), s.watch.start(ctx, db, path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the control store %s: %w", path, err), s.Close())
 	}
 	return s, nil
@@ -117,16 +114,7 @@ func dsn(path string) string {
 
 // Close closes the store.
 func (s *Store) Close() error {
-	s.watching.Lock()
-	defer s.watching.Unlock()
-	var err error
-	if s.version != nil {
-		err = s.version.Close()
-	}
-	if s.watch != nil {
-		err = errors.Join(err, s.watch.Close())
-	}
-	return errors.Join(err, s.db.Close())
+	return errors.Join(s.watch.close(), s.db.Close())
 }
 
 // migrate brings the database to the newest schema, each step in a transaction of its own. A database that a newer
@@ -179,27 +167,6 @@ func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
-}
-
-func (s *Store) startWatch(ctx context.Context) (err error) {
-	if s.watch, err = s.db.Conn(ctx); err != nil {
-		return err
-	}
-	s.version, err = s.watch.PrepareContext(ctx, "pragma data_version")
-	return err
-}
-
-// DataVersion returns a number that differs from the one before if anything was committed to the store in between, by
-// this or by another process. It is meant for the path of every statement: it reads no table.
-func (s *Store) DataVersion(context.Context) (int64, error) {
-	s.watching.Lock()
-	defer s.watching.Unlock()
-	var version int64
-	// A context that can end would cost a goroutine. Nothing here waits: readers are not blocked by writers.
-	if err := s.version.QueryRowContext(context.Background()).Scan(&version); err != nil {
-		return 0, fmt.Errorf("looking for changes in the control store: %w", err)
-	}
-	return version, nil
 }
 
 func toNanos(t time.Time) sql.NullInt64 {
