@@ -117,8 +117,11 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 	s.tally.statements.Add(1)
 	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts), taken: &taken{}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
-	return s.send(o, frame)
+	return s.send(o, withText(frame, messageHeader, sql, lifted(sql, a.judged.facts)))
 }
+
+// messageHeader is the length of a message's type and length.
+const messageHeader = 5
 
 // Parse is what the core has to know of a Parse message.
 type Parse struct {
@@ -137,6 +140,7 @@ func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 		return s.reject(&op{kind: opParse, refusal: r, unnamed: p.Name == ""})
 	}
 	st.judged = a.judged
+	frame = withText(frame, messageHeader+len(p.Name)+1, p.SQL, lifted(p.SQL, a.judged.facts))
 	return s.send(&op{kind: opParse, run: a, effects: []effect{{define: objectKey{'S', p.Name}, statementDef: st}}}, frame)
 }
 

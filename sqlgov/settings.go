@@ -11,7 +11,8 @@ import (
 )
 
 // bound checks the settings that a statement makes against the limits of the source: a session may shorten the
-// statement timeout that it was opened with, and not lengthen it.
+// statement timeout that it was opened with, and not lengthen it. 0, which is no timeout to PostgreSQL, returns to that
+// timeout; see lifted.
 func (c *Core) bound(_ context.Context, a *admission) *Refusal {
 	statements := a.judged.facts.Statements
 	for i := range statements {
@@ -33,7 +34,7 @@ func boundTimeout(s analyze.Setting, limit time.Duration) *Refusal {
 		return &Refusal{Kind: InvalidInput, SQLState: "22023", Message: `invalid value for parameter "statement_timeout"`,
 			Hint: "Write a number of milliseconds, or one with a unit: ms, s, min, h."}
 	}
-	if value <= 0 || value > limit {
+	if value > limit {
 		return &Refusal{Kind: Denied, SQLState: "42501",
 			Message: fmt.Sprintf("statement_timeout may be at most %s on this source", limit),
 			Hint:    "A shorter timeout can be set; ask your administrator for a longer limit."}
@@ -51,7 +52,7 @@ func parseTimeout(text string) (time.Duration, error) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz ")
 	unit, known := timeUnits[strings.TrimSpace(text[len(digits):])]
 	n, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !known || n < 0 || n > 1e12 {
+	if err != nil || !known || !(n >= 0 && n <= 1e12) {
 		return 0, fmt.Errorf("%q is no time", text)
 	}
 	return time.Duration(n * float64(unit)), nil

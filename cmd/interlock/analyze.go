@@ -216,7 +216,6 @@ func (a *analyst) analyse(answer *analyzeAnswer, sql string, path []string) {
 	facts, err := analyze.Analyze(sql, analyze.Env{
 		Catalog:    a.index,
 		SearchPath: path,
-		Unserved:   true,
 		Prepared:   func(name string) (string, bool) { text, ok := a.prepared[name]; return text, ok },
 	})
 	var refused *analyze.Error

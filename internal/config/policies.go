@@ -35,7 +35,7 @@ func (g *governance) policy(key *yaml.Node) shape {
 			{"state", choice(&state, string(policy.Active), "A draft is checked only. A dry-run is judged and recorded, and not enforced.",
 				string(policy.Draft), string(policy.DryRun), string(policy.Active))},
 			{"when", words(&p.When, "", "Condition in CEL over identity.name, identity.kind, identity.team, identity.attributes, source, door, client.address, client.application, "+
-				"now, ruleset, and statement.kind, .write, .where, .risk, .table_rows, .tables, .columns, .writes, .functions and .labels. Without one the policy is for every statement. "+
+				"now, ruleset, and statement.kind, .command, .write, .where, .risk, .table_rows, .tables, .columns, .writes, .functions and .labels. Without one the policy is for every statement. "+
 				"A condition that cannot be evaluated refuses.")},
 			{"message", words(&p.Message, "", "Explanation for the caller.")},
 			{"refuse", boolean(&p.Refuse, "Refuse the statement.")},

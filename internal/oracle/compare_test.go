@@ -83,7 +83,7 @@ func with(set map[string]bool, line string) map[string]bool {
 }
 
 func (q *question) env(index *catalog.Index) analyze.Env {
-	env := analyze.Env{Unserved: true, Catalog: index}
+	env := analyze.Env{Catalog: index}
 	for _, schema := range strings.Split(q.path, ",") {
 		env.SearchPath = append(env.SearchPath, strings.Trim(strings.TrimSpace(schema), `"`))
 	}

@@ -391,7 +391,7 @@ func (r *recorder) once(sql string, heard *answer, path []string) (string, error
 			return "elsewhere", nil
 		}
 	}
-	facts, refusal := analyze.Analyze(sql, analyze.Env{Unserved: true, Catalog: r.index, SearchPath: path})
+	facts, refusal := analyze.Analyze(sql, analyze.Env{Catalog: r.index, SearchPath: path})
 	if refusal != nil {
 		return "refused: " + reason(refusal), nil
 	}

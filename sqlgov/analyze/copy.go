@@ -21,13 +21,13 @@ func (a *analysis) copy(n *pg.CopyStmt) {
 		a.copyTable(n)
 	default:
 		a.preparable(n.Query)
-		a.out.Kind = CopyOut
+		a.becomes(CopyOut, "")
 	}
 }
 
 // copyTable is COPY table TO: it reads the columns that it names, or all.
 func (a *analysis) copyTable(n *pg.CopyStmt) {
-	a.out.Kind = CopyOut
+	a.out.Kind, a.out.Carries = CopyOut, Select
 	rel := a.relation(n.Relation)
 	if rel.Kind != catalog.Table {
 		failAt(n.Relation.Location, "42809", "cannot copy from relation %q", rel.Name)
@@ -45,7 +45,7 @@ func (a *analysis) copyTable(n *pg.CopyStmt) {
 
 // copyIn is COPY table FROM STDIN: it inserts into the columns that it names, or all, and WHERE reads what it names.
 func (a *analysis) copyIn(n *pg.CopyStmt) {
-	a.out.Kind = CopyIn
+	a.out.Kind, a.out.Carries = CopyIn, Insert
 	rel, e := a.targetTable(n.Relation)
 	for _, sl := range a.copyColumns(rel, n) {
 		a.change(rel, sl.column.Num, Inserting)

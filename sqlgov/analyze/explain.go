@@ -24,7 +24,7 @@ func (a *analysis) explain(n *pg.ExplainStmt) {
 	for _, c := range a.out.Reads {
 		from = append(from, a.relationLineage(a.env.Catalog.Relation(c.Relation), c.Num))
 	}
-	a.out.Kind, a.out.Name = Explain, ""
+	a.becomes(Explain, "")
 	if analyzes {
 		a.out.Name = "analyze"
 	}

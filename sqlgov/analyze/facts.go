@@ -77,7 +77,10 @@ type Output struct {
 
 // Statement is what the analyser found in one statement of a text.
 type Statement struct {
-	Kind      Kind
+	Kind Kind
+	// Carries is the kind of the statement inside, whose facts these are: what PREPARE, EXECUTE, EXPLAIN and COPY of a query
+	// are about. "" for every other kind. See Does.
+	Carries   Kind
 	Start     int // byte offset of the statement in the text
 	End       int // byte offset behind it, without the semicolon
 	Reads     []Column
@@ -113,6 +116,15 @@ type Setting struct {
 	Local   bool   // SET LOCAL
 }
 
+// Does is the kind of what is done with the data, whatever it is wrapped in: that of the statement inside, if there is
+// one. A rule about a kind holds for it in every form.
+func (s *Statement) Does() Kind {
+	if s.Carries != "" {
+		return s.Carries
+	}
+	return s.Kind
+}
+
 // ReadOnly reports if the statement neither writes nor locks.
 func (s *Statement) ReadOnly() bool { return len(s.Writes) == 0 }
 
@@ -134,9 +146,6 @@ type Env struct {
 	// ParamTypes are the types that the client declared for $1, $2, ... (Parse message); 0 leaves one open.
 	ParamTypes []catalog.OID
 	Limits     Limits
-	// Unserved has MERGE, EXPLAIN and COPY analysed as well, which are understood but which no door runs yet. Without it they
-	// are refused.
-	Unserved bool
 	// Prepared returns what EXECUTE of a name runs: Statement.Prepared of a PREPARE, or the text of a statement that the
 	// session prepared by the protocol. Nil means none.
 	Prepared func(name string) (sql string, ok bool)

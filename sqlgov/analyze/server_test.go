@@ -80,7 +80,7 @@ func prepare(t testing.TB, dsn string) *catalog.Index {
 }
 
 func (s *server) analyze(sql string) (*analyze.Facts, error) {
-	return analyze.Analyze(sql, analyze.Env{Catalog: s.index, SearchPath: searchPath, Unserved: true})
+	return analyze.Analyze(sql, analyze.Env{Catalog: s.index, SearchPath: searchPath})
 }
 
 // statements reads a file of statements that end in a semicolon at the end of a line. Lines that begin with "--" are comments.

@@ -25,8 +25,13 @@ func (a *analysis) statement(n *pg.Node) {
 	case *pg.Node_DeleteStmt:
 		a.out.Kind = Delete
 		a.returning(a.delete(&scope{}, x.DeleteStmt), x.DeleteStmt.ReturningList)
-	case *pg.Node_MergeStmt, *pg.Node_ExplainStmt, *pg.Node_CopyStmt:
-		a.unserved(n)
+	case *pg.Node_MergeStmt:
+		a.out.Kind = Merge
+		a.merge(&scope{}, x.MergeStmt)
+	case *pg.Node_ExplainStmt:
+		a.explain(x.ExplainStmt)
+	case *pg.Node_CopyStmt:
+		a.copy(x.CopyStmt)
 	case *pg.Node_TruncateStmt:
 		a.truncate(x.TruncateStmt)
 	case *pg.Node_TransactionStmt:
@@ -46,22 +51,6 @@ func (a *analysis) statement(n *pg.Node) {
 		a.out.Kind, a.out.Name = Deallocate, x.DeallocateStmt.Name
 	default:
 		refuseStatement(n)
-	}
-}
-
-// unserved analyses what no door runs yet.
-func (a *analysis) unserved(n *pg.Node) {
-	if !a.env.Unserved {
-		refuseStatement(n)
-	}
-	switch x := n.Node.(type) {
-	case *pg.Node_MergeStmt:
-		a.out.Kind = Merge
-		a.merge(&scope{}, x.MergeStmt)
-	case *pg.Node_ExplainStmt:
-		a.explain(x.ExplainStmt)
-	case *pg.Node_CopyStmt:
-		a.copy(x.CopyStmt)
 	}
 }
 
@@ -147,7 +136,8 @@ func (a *analysis) prepare(n *pg.PrepareStmt) {
 		a.params = append(a.params, a.typeOf(t.GetTypeName()))
 	}
 	a.preparable(n.Query)
-	a.out.Kind, a.out.Name, a.out.Output = Prepare, n.Name, nil
+	a.becomes(Prepare, n.Name)
+	a.out.Output = nil
 	a.out.Prepared = a.text[a.out.Start:a.out.End]
 }
 
@@ -159,6 +149,12 @@ func (a *analysis) preparable(n *pg.Node) {
 	default:
 		refuseStatement(n)
 	}
+}
+
+// becomes makes the statement analysed so far the one inside another.
+func (a *analysis) becomes(kind Kind, name string) {
+	a.out.Carries = a.out.Does()
+	a.out.Kind, a.out.Name = kind, name
 }
 
 // execute carries the facts of the prepared statement, and of the arguments.
@@ -175,7 +171,7 @@ func (a *analysis) execute(n *pg.ExecuteStmt) {
 	for i, t := range types {
 		a.coerce(args[i], t, typing.Assignment, -1)
 	}
-	a.out.Kind, a.out.Name = Execute, n.Name
+	a.becomes(Execute, n.Name)
 }
 
 // executePrepared analyses the text behind a prepared statement into this statement's report. It returns the types of

@@ -94,9 +94,6 @@ set names 'latin1'
 show all
 show data_directory
 select json_array(1)
-merge into t using u on true when matched then delete
-explain select 1
-copy t to stdout
 select '{}' is json`, "\n") {
 		_, err := Analyze(sql, Env{Catalog: index})
 		e, ok := err.(*Error)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"interlock/sqlgov/analyze"
 )
 
 // Bounds of the policies of a document.
@@ -118,9 +120,9 @@ func (c *checker) valuesOf(d dimension) []string {
 	case byDoor:
 		return []string{"pgwire", "mcp"}
 	case byKind:
-		for _, k := range statementKinds {
-			all = append(all, string(k))
-		}
+		return names(plainKinds)
+	case byCommand:
+		return names(statementKinds)
 	case byRisk:
 		return []string{string(RiskNone), string(RiskLow), string(RiskMedium), string(RiskHigh)}
 	case byLabel:
@@ -130,6 +132,14 @@ func (c *checker) valuesOf(d dimension) []string {
 		if all == nil {
 			all = []string{}
 		}
+	}
+	return all
+}
+
+func names(kinds []analyze.Kind) []string {
+	all := make([]string, len(kinds))
+	for i, k := range kinds {
+		all[i] = string(k)
 	}
 	return all
 }

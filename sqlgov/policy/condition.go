@@ -38,7 +38,8 @@ var variables = []struct {
 	{"client.application", cel.StringType},                               // as the client says: never a proof
 	{"now", cel.TimestampType},                                           // when the request came in
 	{"ruleset", cel.IntType},                                             // number of the ruleset
-	{"statement.kind", cel.StringType},                                   // select, insert, update, ...; see analyze.Kind
+	{"statement.kind", cel.StringType},                                   // select, insert, update, ...; see analyze.Statement.Does
+	{"statement.command", cel.StringType},                                // as kind, but explain, prepare, execute for what carries another
 	{"statement.write", cel.BoolType},                                    // changes or locks rows
 	{"statement.where", cel.BoolType},                                    // false for an UPDATE or DELETE of all rows
 	{"statement.table_rows", cel.IntType},                                // estimate for the largest table that is changed; -1 unknown, 0 if none is

@@ -75,9 +75,12 @@ func (j *judge) decision() *Decision {
 }
 
 // statementKinds are the kinds that can be judged.
-var statementKinds = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Truncate, analyze.Prepare,
-	analyze.Execute, analyze.Begin, analyze.Commit, analyze.Rollback, analyze.Savepoint, analyze.Release, analyze.Set, analyze.Show,
-	analyze.Discard, analyze.Deallocate, analyze.Empty}
+var statementKinds = append([]analyze.Kind{analyze.Prepare, analyze.Execute, analyze.Explain}, plainKinds...)
+
+// plainKinds are those that carry no other statement.
+var plainKinds = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Truncate,
+	analyze.Begin, analyze.Commit, analyze.Rollback, analyze.Savepoint, analyze.Release, analyze.Set, analyze.Show, analyze.Discard,
+	analyze.Deallocate, analyze.Empty}
 
 func (j *judge) statement(s *analyze.Statement) {
 	if !slices.Contains(statementKinds, s.Kind) {
@@ -94,6 +97,9 @@ func (j *judge) statement(s *analyze.Statement) {
 	}
 	for _, oid := range s.RowTypes {
 		j.rowType(oid)
+	}
+	if s.Kind == analyze.Explain {
+		j.plan(s)
 	}
 	j.obligations(s)
 }

@@ -12,6 +12,7 @@ const (
 	bySource
 	byDoor
 	byKind
+	byCommand
 	byRisk
 	byTable
 	byColumn
@@ -23,7 +24,7 @@ const (
 
 var dimensionNames = [dimensions]string{
 	byIdentity: "identity.name", byIdentityKind: "identity.kind", byTeam: "identity.team", bySource: "source", byDoor: "door",
-	byKind: "statement.kind", byRisk: "statement.risk", byTable: "statement.tables", byColumn: "statement.columns",
+	byKind: "statement.kind", byCommand: "statement.command", byRisk: "statement.risk", byTable: "statement.tables", byColumn: "statement.columns",
 	byWritten: "statement.writes", byFunction: "statement.functions", byLabel: "statement.labels",
 }
 

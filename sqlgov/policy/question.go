@@ -101,6 +101,8 @@ func (q *question) text(d dimension) string {
 	case byDoor:
 		return string(q.door)
 	case byKind:
+		return string(q.statement.Does())
+	case byCommand:
 		return string(q.statement.Kind)
 	}
 	return string(q.risk)

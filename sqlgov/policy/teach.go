@@ -25,6 +25,7 @@ const (
 	typedColumns                    // columns that were typed, denied or unknown
 	untypedColumn                   // a column that was not typed: a star, a whole row
 	someFunction                    // a function, denied or unknown
+	behindPlan                      // something whose plan may not be shown
 	ungoverned                      // something that no permission can allow
 )
 
@@ -40,6 +41,9 @@ func (j *judge) teach() {
 // denial says what may be told about a denied need.
 func (j *judge) denial(r *Reason) denial {
 	n := &r.Need
+	if r.Note == planNote {
+		return denial{kind: behindPlan}
+	}
 	if n.Action == FunctionExec {
 		return denial{kind: someFunction, action: n.Action, name: j.typedName(n.Schema, n.Object)}
 	}
@@ -102,6 +106,10 @@ func (j *judge) say(all []denial) {
 		d.Message = "permission denied for " + named("function", first.name)
 		d.Detail = j.who() + " do not allow this function to be executed."
 		d.Hint = "Leave it out or ask your administrator for db.function.execute on it."
+	case behindPlan:
+		d.Message = "permission denied for the plan of this statement"
+		d.Detail = "A plan shows the indexes, conditions, estimates and partitions of every table behind a statement."
+		d.Hint = "Explain statements over tables that you may read whole, without views, row security or functions of the database."
 	default:
 		d.SQLState, d.Message = "0A000", "the statement touches something that the gateway does not govern"
 	}
