@@ -99,9 +99,12 @@ func cost(sql string, f *analyze.Facts) int64 {
 	n := 1024 + len(sql) + len(f.Normalized)
 	for i := range f.Statements {
 		s := &f.Statements[i]
-		n += 256 + 160*(len(s.Reads)+len(s.Writes)) + 64*len(s.Functions)
+		n += 256 + 160*(len(s.Reads)+len(s.Writes)) + 64*len(s.Functions) + 112*(len(s.Uses)+len(s.Stored))
 		for _, o := range s.Output {
-			n += 96 + 64*len(o.Columns)
+			n += 96 + 64*len(o.Columns) + 112*len(o.Sources)
+		}
+		for _, assigned := range s.Assigned {
+			n += 96 + len(assigned.Text)
 		}
 	}
 	return int64(n)

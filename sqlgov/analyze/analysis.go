@@ -33,6 +33,11 @@ type analysis struct {
 	invoked       []origin
 	invokedTables []*catalog.Relation
 
+	// projecting is set where values are passed on to result columns; see uses.go.
+	projecting bool
+	used       []*lineage
+	stored     []*lineage
+
 	sessionBound bool
 	spent        int
 	columnRefs   int // column references met so far
@@ -73,6 +78,7 @@ func fullPath(path []string) []string {
 
 // finish completes the report: relations of which no column was read need one column, whichever.
 func (a *analysis) finish() {
+	a.noteUses()
 	for _, m := range a.touched {
 		// A system column does not stand for any column.
 		has := func(c Column) bool { return c.Relation == m.rel.OID && c.Num >= 0 }

@@ -188,6 +188,7 @@ func (a *analysis) cycleColumns(c *cte) []column {
 		return nil
 	}
 	from := c.keys(n.CycleColList, "cycle", n.Location)
+	a.consume(from) // a cycle is found by comparing
 	t, _ := a.common("CYCLE", []value{a.expr(c.scope, n.CycleMarkValue), a.expr(c.scope, n.CycleMarkDefault)}, n.Location)
 	a.binary("", "<>", value{typ: t}, value{typ: t}, n.Location)
 	return []column{
@@ -205,5 +206,5 @@ func (c *cte) keys(list []*pg.Node, what string, location int32) *lineage {
 		}
 		from = append(from, c.columns[i].from)
 	}
-	return union(from...)
+	return changed(from...)
 }

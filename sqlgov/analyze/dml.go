@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"slices"
+	"strconv"
 
 	"interlock/catalog"
 	"interlock/sqlgov/typing"
@@ -185,6 +186,7 @@ func (a *analysis) insertRow(s *scope, rel *catalog.Relation, slots []slot, row 
 				if e.GetSetToDefault() != nil {
 					a.change(rel, slots[i].column.Num, Inserting)
 				} else {
+					a.noteAssigned(rel, slots[i], e)
 					a.assign(v, rel, slots[i], Inserting)
 				}
 			}
@@ -209,6 +211,7 @@ func (a *analysis) assign(v value, rel *catalog.Relation, to slot, action WriteA
 		failAt(-1, "42804", "column %q is of type %s but expression is of type %s", to.column.Name, a.typeName(to.typ), a.typeName(v.typ))
 	}
 	a.coerce(v, to.typ, typing.Assignment, -1)
+	a.flowsIntoWrite(v)
 	if to.whole && to.column.TypeMod >= 0 {
 		a.use(a.types.CoerceTypmod(to.typ))
 	}
@@ -268,8 +271,10 @@ func (a *analysis) arbiterConstraint(rel *catalog.Relation, n *pg.InferClause) {
 		for _, num := range c.Columns {
 			if num == 0 {
 				a.readRow(rel)
+				a.consume(a.rowLineage(rel))
 			} else {
 				a.read(rel, num)
+				a.consume(a.relationLineage(rel, num))
 			}
 		}
 		return
@@ -332,6 +337,7 @@ func (a *analysis) setClause(s *scope, rel *catalog.Relation, list []*pg.Node) {
 			a.change(rel, sl.column.Num, Updating)
 			continue
 		}
+		a.noteAssigned(rel, sl, t.Val)
 		a.assign(a.expr(s, t.Val), rel, sl, Updating)
 	}
 }
@@ -366,5 +372,27 @@ func (a *analysis) assignMulti(s *scope, rel *catalog.Relation, sl slot, n *pg.M
 		a.change(rel, sl.column.Num, Updating)
 		return
 	}
+	a.noteAssigned(rel, sl, arg)
 	a.assign(a.expr(s, arg), rel, sl, Updating)
+}
+
+// noteAssigned notes a constant or a parameter that goes into a column.
+func (a *analysis) noteAssigned(rel *catalog.Relation, to slot, n *pg.Node) {
+	for n.GetTypeCast() != nil {
+		n = n.GetTypeCast().Arg
+	}
+	assigned := Assignment{Column: nameColumn(rel, to.column.Num), Param: int(n.GetParamRef().GetNumber())}
+	switch c := n.GetAConst().GetVal().(type) {
+	case *pg.A_Const_Sval:
+		assigned.Text = c.Sval.Sval
+	case *pg.A_Const_Ival:
+		assigned.Text = strconv.Itoa(int(c.Ival.Ival))
+	case *pg.A_Const_Fval:
+		assigned.Text = c.Fval.Fval
+	default:
+		if assigned.Param == 0 {
+			return
+		}
+	}
+	a.out.Assigned = append(a.out.Assigned, assigned)
 }

@@ -28,7 +28,7 @@ func (a *analysis) explain(n *pg.ExplainStmt) {
 	if analyzes {
 		a.out.Name = "analyze"
 	}
-	a.output([]column{{name: "QUERY PLAN", typ: format, from: union(from...)}})
+	a.output([]column{{name: "QUERY PLAN", typ: format, from: changed(from...)}})
 }
 
 // explainOptions reads the options that matter. The last of a kind wins, as in the server.

@@ -12,6 +12,16 @@ import (
 
 // expr analyses an expression: it notes what the expression reads and calls, and says what is known of its value.
 func (a *analysis) expr(s *scope, n *pg.Node) value {
+	if !a.projecting || projects(n) {
+		return a.plainExpr(s, n)
+	}
+	a.projecting = false
+	v := a.plainExpr(s, n)
+	a.projecting = true
+	return v
+}
+
+func (a *analysis) plainExpr(s *scope, n *pg.Node) value {
 	switch x := n.GetNode().(type) {
 	case *pg.Node_AConst:
 		return constantValue(x.AConst)
@@ -41,11 +51,11 @@ func (a *analysis) expr(s *scope, n *pg.Node) value {
 	return a.rareExpr(s, n)
 }
 
-// rareExpr goes on where expr left off.
+// rareExpr goes on where plainExpr left off.
 func (a *analysis) rareExpr(s *scope, n *pg.Node) value {
 	switch x := n.GetNode().(type) {
 	case *pg.Node_CoalesceExpr:
-		return a.commonExpr(s, "COALESCE", x.CoalesceExpr.Args)
+		return a.coalesce(s, x.CoalesceExpr.Args)
 	case *pg.Node_MinMaxExpr:
 		context := "GREATEST"
 		if x.MinMaxExpr.Op == pg.MinMaxOp_IS_LEAST {
@@ -53,7 +63,7 @@ func (a *analysis) rareExpr(s *scope, n *pg.Node) value {
 		}
 		return a.commonExpr(s, context, x.MinMaxExpr.Args)
 	case *pg.Node_NullTest:
-		return derived(typing.Bool, a.expr(s, x.NullTest.Arg).from)
+		return a.isNull(s, x.NullTest)
 	case *pg.Node_BooleanTest:
 		return derived(typing.Bool, a.boolean(a.expr(s, x.BooleanTest.Arg), "IS TRUE", x.BooleanTest.Location).from)
 	case *pg.Node_CollateClause:
@@ -185,7 +195,13 @@ func (a *analysis) arrayExpr(s *scope, n *pg.A_ArrayExpr, target catalog.OID) va
 	return derived(target, lineages(values)...)
 }
 
-// commonExpr is COALESCE, GREATEST and LEAST.
+// coalesce is one of its arguments.
+func (a *analysis) coalesce(s *scope, args []*pg.Node) value {
+	t, values := a.common("COALESCE", a.exprs(s, args), -1)
+	return value{typ: t, from: union(lineages(values)...)}
+}
+
+// commonExpr is GREATEST and LEAST.
 func (a *analysis) commonExpr(s *scope, context string, args []*pg.Node) value {
 	values := a.exprs(s, args)
 	t, _ := a.common(context, values, -1)
@@ -196,25 +212,28 @@ func (a *analysis) commonExpr(s *scope, context string, args []*pg.Node) value {
 func (a *analysis) caseExpr(s *scope, n *pg.CaseExpr) value {
 	var subject value
 	if n.Arg != nil {
-		subject = a.settled(a.expr(s, n.Arg))
+		a.unprojected(func() { subject = a.settled(a.expr(s, n.Arg)) })
 	}
 	results := []value{{typ: typing.Unknown, null: true}}
 	var from []*lineage
 	for _, w := range n.Args {
 		when := w.GetCaseWhen()
-		condition := a.expr(s, when.Expr)
-		if n.Arg != nil {
-			condition = a.binary("", "=", subject, condition, when.Location)
-		}
-		condition = a.boolean(condition, "CASE/WHEN", location(when.Expr))
-		from = append(from, condition.from)
+		a.unprojected(func() { from = append(from, a.caseCondition(s, n, subject, when)) })
 		results = append(results, a.expr(s, when.Result))
 	}
 	if n.Defresult != nil {
 		results[0] = a.expr(s, n.Defresult)
 	}
-	t, _ := a.common("CASE", results, -1)
-	return derived(t, append(from, lineages(results)...)...)
+	t, results := a.common("CASE", results, -1)
+	return value{typ: t, from: union(changed(from...), union(lineages(results)...))}
+}
+
+func (a *analysis) caseCondition(s *scope, n *pg.CaseExpr, subject value, when *pg.CaseWhen) *lineage {
+	condition := a.expr(s, when.Expr)
+	if n.Arg != nil {
+		condition = a.binary("", "=", subject, condition, when.Location)
+	}
+	return a.boolean(condition, "CASE/WHEN", location(when.Expr)).from
 }
 
 // rowExpr is ROW(...). A whole row among the fields, "t.*", stands for its columns.
@@ -230,7 +249,7 @@ func recordOf(values []value) value {
 	for i, v := range values {
 		fields[i] = column{name: "f" + strconv.Itoa(i+1), typ: v.typ, from: v.from, fields: v.fields}
 	}
-	return value{typ: typing.Record, from: union(lineages(values)...), fields: fields}
+	return value{typ: typing.Record, from: changed(lineages(values)...), fields: fields}
 }
 
 func (a *analysis) collate(s *scope, n *pg.CollateClause) value {

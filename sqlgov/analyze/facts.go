@@ -70,9 +70,36 @@ type Output struct {
 	Name    string
 	Type    catalog.OID // 0 when the statement returns a type that depends on a parameter
 	Columns []Column
+	// Sources are the columns from which it derives as the text reaches them: those of views too, with Columns behind them.
+	Sources []Source
 	// Origin is the column that RowDescription must name for this field: the relation and attribute number that
 	// PostgreSQL tracks for a plain column reference; zero for an expression.
 	Origin Column
+}
+
+// How says what a value tells of a column.
+type How uint8
+
+// A value is the column's own; it tells only if the column is NULL; or it is computed from it.
+const (
+	Kept How = iota
+	Counted
+	Changed
+)
+
+// Source is a column from which a value derives.
+type Source struct {
+	Column
+	How How
+	// Behind are the columns from which a column of a view, or a generated one, itself derives.
+	Behind []Source
+}
+
+// Assignment is a constant, or a parameter, that a statement puts into a column as it is.
+type Assignment struct {
+	Column Column
+	Text   string
+	Param  int // n of $n; 0 for a constant
 }
 
 // Statement is what the analyser found in one statement of a text.
@@ -88,6 +115,13 @@ type Statement struct {
 	Functions []*catalog.Function // in order of first use, each once; system functions too
 	// Output is nil for a statement that returns no rows.
 	Output []Output
+	// Uses are the columns with which the statement does more than to pass their values to Output: they decide which rows
+	// there are, their order, or if there is an error. Counted are those of which only the presence is used so.
+	Uses []Source
+	// Stored are the columns whose values, or what is computed from them, the statement writes.
+	Stored []Source
+	// Assigned are the constants and parameters that it writes.
+	Assigned []Assignment
 	// Name is the prepared statement's name (Prepare, Execute, Deallocate; "" in Deallocate means all), the
 	// savepoint, or the parameter (Set, Show).
 	Name string

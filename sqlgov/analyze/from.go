@@ -219,7 +219,7 @@ func (a *analysis) functionColumns(v value, definitions []*pg.Node, name string)
 	case rel != nil:
 		columns := make([]column, len(rel.Columns))
 		for i := range rel.Columns {
-			columns[i] = column{name: rel.Columns[i].Name, typ: rel.Columns[i].Type, from: v.from}
+			columns[i] = column{name: rel.Columns[i].Name, typ: rel.Columns[i].Type, from: changed(v.from)}
 		}
 		return columns, v.typ
 	case v.typ == typing.Record && len(v.fields) == 0:
@@ -240,7 +240,7 @@ func (a *analysis) definedColumns(definitions []*pg.Node, v value) []column {
 		if def == nil || def.TypeName == nil {
 			unsupported(-1, "this column definition is")
 		}
-		c := column{name: def.Colname, typ: a.typeOf(def.TypeName), from: v.from}
+		c := column{name: def.Colname, typ: a.typeOf(def.TypeName), from: changed(v.from)}
 		if v.made {
 			a.makes(c.typ)
 		}
@@ -257,10 +257,10 @@ func (a *analysis) rangeTableFunc(s *scope, n *pg.RangeTableFunc) *entry {
 
 	row := a.coerce(a.expr(s, n.Rowexpr), typing.Text, typing.Assignment, n.Location)
 	doc := a.coerce(a.expr(s, n.Docexpr), typing.XML, typing.Assignment, n.Location)
-	from := union(row.from, doc.from)
+	from := changed(row.from, doc.from)
 	for _, space := range n.Namespaces {
 		v := a.coerce(a.expr(s, space.GetResTarget().GetVal()), typing.Text, typing.Assignment, n.Location)
-		from = union(from, v.from)
+		from = changed(from, v.from)
 	}
 	e := &entry{name: "xmltable"}
 	for _, c := range n.Columns {
@@ -276,10 +276,10 @@ func (a *analysis) xmlColumn(s *scope, n *pg.RangeTableFuncCol, from *lineage) c
 		c.typ = a.typeOf(n.TypeName)
 	}
 	if n.Colexpr != nil {
-		c.from = union(c.from, a.coerce(a.expr(s, n.Colexpr), typing.Text, typing.Assignment, n.Location).from)
+		c.from = changed(c.from, a.coerce(a.expr(s, n.Colexpr), typing.Text, typing.Assignment, n.Location).from)
 	}
 	if n.Coldefexpr != nil {
-		c.from = union(c.from, a.coerce(a.expr(s, n.Coldefexpr), c.typ, typing.Assignment, n.Location).from)
+		c.from = changed(c.from, a.coerce(a.expr(s, n.Coldefexpr), c.typ, typing.Assignment, n.Location).from)
 	}
 	return c
 }

@@ -14,23 +14,34 @@ import (
 func (a *analysis) funcCall(s *scope, n *pg.FuncCall) value {
 	schema, name := a.qualified(words(n.Funcname), n.Location)
 	args := a.exprs(s, n.Args)
-	sorts := make([]value, len(n.AggOrder))
-	for i, sort := range n.AggOrder {
-		sorts[i] = a.sortKey(s, sort.GetSortBy(), nil)
-	}
+	var sorts []value
+	var extra []*lineage
+	a.unprojected(func() { sorts, extra = a.callClauses(s, n) })
 	if n.AggWithinGroup {
 		args = append(args, sorts...)
 	}
-	extra := lineages(sorts)
-	if n.AggFilter != nil {
-		extra = append(extra, a.boolean(a.expr(s, n.AggFilter), "FILTER", location(n.AggFilter)).from)
-	}
-	if n.Over != nil {
-		extra = append(extra, a.window(s, n.Over))
+	if n.AggDistinct {
+		a.consume(union(lineages(args)...))
 	}
 	v := a.resolveCall(n, schema, name, args)
-	v.from = union(append(extra, v.from)...)
+	v.from = union(changed(extra...), v.from)
 	return v
+}
+
+// callClauses are the clauses of a call that decide which rows it sees and in which order: ORDER BY, FILTER and OVER.
+func (a *analysis) callClauses(s *scope, n *pg.FuncCall) (sorts []value, from []*lineage) {
+	sorts = make([]value, len(n.AggOrder))
+	for i, sort := range n.AggOrder {
+		sorts[i] = a.sortKey(s, sort.GetSortBy(), nil)
+	}
+	from = lineages(sorts)
+	if n.AggFilter != nil {
+		from = append(from, a.boolean(a.expr(s, n.AggFilter), "FILTER", location(n.AggFilter)).from)
+	}
+	if n.Over != nil {
+		from = append(from, a.window(s, n.Over))
+	}
+	return sorts, from
 }
 
 // resolveCall picks the function. Column notation is the last resort, and only for a plain call.
@@ -84,6 +95,10 @@ func (a *analysis) called(match typing.Match, args []value, location int32) valu
 			a.coerce(args[i], match.ArgTypes[i], typing.Implicit, location)
 		}
 	}
+	if isCount(match.Function) {
+		return a.presence(match.Result, union(lineages(args)...))
+	}
+	a.callUses(match.Function, args)
 	v := derived(match.Result, lineages(args)...)
 	if v.made = makesRows(match.Function); v.made {
 		a.makes(match.Result)

@@ -7,14 +7,15 @@ import (
 	"interlock/catalog"
 )
 
-// lineage is the set of base columns from which a value derives. It is a graph that grows by pointing at its parts,
-// so that a union costs nothing; a recursive query makes a cycle. Nil is the empty set.
+// lineage is the set of columns from which a value derives. It is a graph that grows by pointing at its parts, so that a
+// union costs nothing; a recursive query makes a cycle. Nil is the empty set.
 type lineage struct {
-	columns []Column
+	columns []Source
 	from    []*lineage
+	how     How // what the value tells of all these
 }
 
-// union returns the lineage of a value that derives from all of them.
+// union returns the lineage of a value that is one of them, or several.
 func union(parts ...*lineage) *lineage {
 	var some []*lineage
 	for _, p := range parts {
@@ -31,29 +32,82 @@ func union(parts ...*lineage) *lineage {
 	return &lineage{from: some}
 }
 
-// flatten lists the columns, each once, ordered by table and attribute number.
-func (a *analysis) flatten(l *lineage) []Column {
+// changed returns the lineage of a value that is computed from all of them.
+func changed(parts ...*lineage) *lineage { return through(Changed, parts) }
+
+// told returns the lineage of a value that tells of the others only if they are NULL.
+func told(parts ...*lineage) *lineage { return through(Counted, parts) }
+
+func through(how How, parts []*lineage) *lineage {
+	all := union(parts...)
+	if all == nil || all.how == how {
+		return all
+	}
+	return &lineage{from: []*lineage{all}, how: how}
+}
+
+// sources lists the columns, each once, ordered by table and attribute number. Of a column that is reached in several ways
+// only the same way counts as what it is.
+func (a *analysis) sources(l *lineage) []Source {
 	if l == nil {
 		return nil
 	}
-	var found []Column
-	seen := map[*lineage]bool{l: true}
-	for work := []*lineage{l}; len(work) > 0; {
+	type step struct {
+		l   *lineage
+		how How
+	}
+	var found []Source
+	places := map[columnKey]int{}
+	seen := map[step]bool{}
+	for work := []step{{l, Kept}}; len(work) > 0; {
 		last := len(work) - 1
 		next := work[last]
-		a.spend(8 + len(next.columns))
 		work = work[:last]
-		found = append(found, next.columns...)
-		for _, p := range next.from {
-			if p != nil && !seen[p] {
-				seen[p] = true
-				work = append(work, p)
+		next.how = max(next.how, next.l.how)
+		if seen[next] {
+			continue
+		}
+		seen[next] = true
+		a.spend(8 + len(next.l.columns))
+		for _, c := range next.l.columns {
+			c.How = max(c.How, next.how)
+			key := columnKey{c.Relation, c.Num}
+			if i, again := places[key]; !again {
+				places[key] = len(found)
+				found = append(found, c)
+			} else if found[i].How != c.How {
+				found[i].How = Changed
+			}
+		}
+		for _, p := range next.l.from {
+			if p != nil {
+				work = append(work, step{p, next.how})
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Column) int {
-		return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Num, b.Num))
-	})
+	slices.SortFunc(found, func(a, b Source) int { return byPlace(a.Column, b.Column) })
+	return found
+}
+
+func byPlace(a, b Column) int {
+	return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Num, b.Num))
+}
+
+// baseColumns lists the columns of tables among sources and behind them.
+func (a *analysis) baseColumns(sources []Source) []Column {
+	var found []Column
+	var add func([]Source)
+	add = func(list []Source) {
+		a.spend(len(list))
+		for i := range list {
+			if rel := a.env.Catalog.Relation(list[i].Relation); rel == nil || rel.Kind != catalog.View || list[i].Num < 0 {
+				found = append(found, list[i].Column)
+			}
+			add(list[i].Behind)
+		}
+	}
+	add(sources)
+	slices.SortFunc(found, byPlace)
 	return slices.Compact(found)
 }
 

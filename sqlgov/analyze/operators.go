@@ -74,6 +74,7 @@ func (a *analysis) ordered(schema, name string, l, r value, location int32) valu
 func (a *analysis) operands(op typing.Operator, l, r value, location int32) value {
 	a.coerce(l, op.Left, typing.Implicit, location)
 	a.coerce(r, op.Right, typing.Implicit, location)
+	a.callUses(op.Function, []value{l, r})
 	return derived(op.Result, l.from, r.from)
 }
 
@@ -82,6 +83,7 @@ func (a *analysis) prefix(schema, name string, v value, location int32) value {
 	must(err, location)
 	a.use(op.Function)
 	a.coerce(v, op.Right, typing.Implicit, location)
+	a.callUses(op.Function, []value{v})
 	return derived(op.Result, v.from)
 }
 
@@ -133,7 +135,7 @@ func (a *analysis) distinctFrom(s *scope, n *pg.A_Expr) value {
 	}
 	l, r := a.expr(s, n.Lexpr), a.expr(s, n.Rexpr)
 	if l.null || r.null {
-		return derived(typing.Bool, l.from, r.from)
+		return a.presence(typing.Bool, union(l.from, r.from))
 	}
 	return a.binary("", "=", l, r, n.Location)
 }

@@ -44,6 +44,14 @@ func (a *analysis) openSelect(s *scope, n *pg.SelectStmt) *query {
 	if n.IntoClause != nil {
 		unsupported(-1, "SELECT INTO is")
 	}
+	was := a.projecting
+	a.projecting = false
+	q := a.clauses(s, n)
+	a.projecting = was
+	return q
+}
+
+func (a *analysis) clauses(s *scope, n *pg.SelectStmt) *query {
 	if n.Op != pg.SetOperation_SETOP_NONE {
 		return a.setOperation(s, n)
 	}
@@ -115,8 +123,9 @@ func (a *analysis) detached(fields []column) []column {
 // targets analyses a select list or RETURNING.
 func (a *analysis) targets(s *scope, list []*pg.Node) []*target {
 	targets := make([]*target, 0, len(list))
-	all := a.functions
-	defer func() { a.functions = all }()
+	all, was := a.functions, a.projecting
+	defer func() { a.functions, a.projecting = all, was }()
+	a.projecting = true
 	for _, n := range list {
 		if s == a.columnScope {
 			a.columns = append(a.columns, nil)
@@ -144,6 +153,7 @@ func (a *analysis) targets(s *scope, list []*pg.Node) []*target {
 // expression. USING names an operator.
 func (a *analysis) sortKey(s *scope, n *pg.SortBy, targets []*target) value {
 	v := a.key(s, n.GetNode(), targets, "ORDER BY")
+	a.consume(v.from)
 	if len(n.UseOp) > 0 {
 		// It names an ordering; what runs is the comparison behind the ordering, which nobody's privileges are checked on.
 		schema, name := a.operatorName(n.UseOp, n.Location)
@@ -226,7 +236,9 @@ func (a *analysis) groupBy(s *scope, list []*pg.Node, targets []*target) {
 			a.groupBy(s, row.Args, targets)
 			continue
 		}
-		a.groups(a.key(s, n, targets, "GROUP BY").typ)
+		v := a.key(s, n, targets, "GROUP BY")
+		a.consume(v.from)
+		a.groups(v.typ)
 	}
 }
 
@@ -236,11 +248,14 @@ func (a *analysis) distinct(s *scope, list []*pg.Node, targets []*target) {
 		if n.GetNode() == nil {
 			for _, t := range targets {
 				a.settleTarget(t)
+				a.consume(t.from)
 				a.groups(t.typ)
 			}
 			continue
 		}
-		a.groups(a.key(s, n, targets, "DISTINCT ON").typ)
+		v := a.key(s, n, targets, "DISTINCT ON")
+		a.consume(v.from)
+		a.groups(v.typ)
 	}
 }
 
@@ -299,7 +314,9 @@ func (a *analysis) defineWindows(s *scope, list []*pg.Node) {
 func (a *analysis) values(s *scope, n *pg.SelectStmt) *query {
 	rows := make([][]value, len(n.ValuesLists))
 	for i, list := range n.ValuesLists {
+		a.projecting = true
 		rows[i] = a.exprList(s, list.GetList().GetItems())
+		a.projecting = false
 		if len(rows[i]) != len(rows[0]) {
 			failAt(-1, "42601", "VALUES lists must all be the same length")
 		}

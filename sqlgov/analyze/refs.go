@@ -167,7 +167,7 @@ func (a *analysis) shape(v value) ([]column, bool) {
 func fieldsFrom(rel *catalog.Relation, from *lineage) []column {
 	fields := make([]column, len(rel.Columns))
 	for i := range rel.Columns {
-		fields[i] = column{name: rel.Columns[i].Name, typ: rel.Columns[i].Type, from: from}
+		fields[i] = column{name: rel.Columns[i].Name, typ: rel.Columns[i].Type, from: changed(from)}
 	}
 	return fields
 }
@@ -276,11 +276,13 @@ func (a *analysis) subscript(s *scope, v value, list []*pg.Node, at int32) value
 			if bound == nil {
 				continue
 			}
-			i := a.expr(s, bound)
-			if index != typing.Unknown {
-				i = a.coerce(i, index, typing.Assignment, at)
-			}
-			from = union(from, i.from)
+			a.unprojected(func() {
+				i := a.expr(s, bound)
+				if index != typing.Unknown {
+					i = a.coerce(i, index, typing.Assignment, at)
+				}
+				from = union(from, i.from)
+			})
 		}
 	}
 	return derived(typ, from)

@@ -177,7 +177,7 @@ func (a *analysis) columnValue(c *column) value {
 		a.read(c.origin.rel, c.origin.num)
 		a.useViewColumn(c.origin.rel, c.origin.num)
 	}
-	return value{typ: c.typ, from: a.lineageOf(c), origin: c.origin, plain: true, fields: c.fields}
+	return a.flow(value{typ: c.typ, from: a.lineageOf(c), origin: c.origin, plain: true, fields: c.fields})
 }
 
 func (a *analysis) lineageOf(c *column) *lineage {
@@ -205,11 +205,11 @@ func (a *analysis) rowValue(e *entry) value {
 	for i := range e.columns {
 		parts[i] = a.lineageOf(&e.columns[i])
 	}
-	v.from = union(parts...)
+	v.from = changed(parts...)
 	if v.typ == typing.Record {
 		v.fields = e.columns
 	}
-	return v
+	return a.flow(v)
 }
 
 // chargeRow notes what a whole-row reference reads: a join's is one of each of its inputs.

@@ -54,6 +54,7 @@ func (a *analysis) combine(s *scope, n *pg.SelectStmt, top bool) []column {
 	for i := range left {
 		columns[i] = a.combineColumn(name, &left[i], &right[i])
 		if !n.All || n.Op != pg.SetOperation_SETOP_UNION {
+			a.consume(columns[i].from)
 			a.groups(columns[i].typ)
 		}
 	}

@@ -62,7 +62,8 @@ func (a *analysis) output(columns []column) {
 		if c.typ == typing.Unknown {
 			c.typ = a.settled(value{typ: c.typ, param: c.param}).typ
 		}
-		a.out.Output[i] = Output{Name: c.name, Type: c.typ, Columns: a.flatten(a.lineageOf(c)), Origin: c.origin.column()}
+		a.out.Output[i] = Output{Name: c.name, Type: c.typ, Origin: c.origin.column(), Sources: a.sources(a.lineageOf(c))}
+		a.out.Output[i].Columns = a.baseColumns(a.out.Output[i].Sources)
 	}
 }
 

@@ -6,16 +6,22 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v5"
 )
 
-// subquery analyses a query inside an expression.
+// subquery analyses a query inside an expression. Where its values are not passed on they are used.
 func (a *analysis) subquery(s *scope, n *pg.Node) *query {
-	return a.selectStmt(s.child(), n.GetSelectStmt())
+	q := a.selectStmt(s.child(), n.GetSelectStmt())
+	for i := range q.columns {
+		if !a.projecting {
+			a.consume(q.columns[i].from)
+		}
+	}
+	return q
 }
 
 // subLink is a subquery in an expression.
 func (a *analysis) subLink(s *scope, n *pg.SubLink) value {
 	switch n.SubLinkType {
 	case pg.SubLinkType_EXISTS_SUBLINK:
-		q := a.subquery(s, n.Subselect)
+		q := a.selectStmt(s.child(), n.Subselect.GetSelectStmt()) // its values are never looked at
 		return derived(typing.Bool, lineages(q.values())...)
 	case pg.SubLinkType_EXPR_SUBLINK, pg.SubLinkType_ARRAY_SUBLINK:
 		return a.scalarSubquery(s, n)

@@ -26,7 +26,7 @@ type value struct {
 }
 
 // derived is a new value of a type, made from others.
-func derived(typ catalog.OID, from ...*lineage) value { return value{typ: typ, from: union(from...)} }
+func derived(typ catalog.OID, from ...*lineage) value { return value{typ: typ, from: changed(from...)} }
 
 func lineages(values []value) []*lineage {
 	parts := make([]*lineage, len(values))
@@ -65,7 +65,8 @@ func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location 
 	if !v.null || a.types.Base(to) != to {
 		a.converts(c)
 	}
-	return value{typ: to, from: v.from}
+	a.castUses(v, to)
+	return value{typ: to, from: changed(v.from)}
 }
 
 // converts notes what a conversion calls, and what it does without calling it.
@@ -212,6 +213,10 @@ func (a *analysis) cast(v value, n *pg.TypeName, location int32) value {
 	}
 	if len(n.Typmods) > 0 {
 		a.use(a.types.CoerceTypmod(to))
+		if !a.isText(to) {
+			a.consume(v.from)
+		}
+		v.from = changed(v.from)
 	}
 	if column != nil {
 		v.origin, v.plain = origin{}, false // relabelled, which makes it an expression

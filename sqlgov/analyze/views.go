@@ -130,7 +130,8 @@ func (v *view) note(in *analysis, s *scope, rel *catalog.Relation, columns []col
 		v.source = origin{s.sources[0].rel, 0}
 	}
 	for i := range columns {
-		c := viewColumn{from: &lineage{columns: in.flatten(in.lineageOf(&columns[i]))}, base: columns[i].origin}
+		own := Source{Column: nameColumn(rel, rel.Columns[i].Num), Behind: in.sources(in.lineageOf(&columns[i]))}
+		c := viewColumn{from: &lineage{columns: []Source{own}}, base: columns[i].origin}
 		v.columns = append(v.columns, c)
 	}
 	perColumn := len(in.columns) == len(columns)
@@ -214,19 +215,25 @@ func (a *analysis) useViewColumn(rel *catalog.Relation, num int16) {
 // relationLineage is what a column of a relation derives from: the column itself, the columns that a generated one is
 // computed from, and for a view what its definition makes it of.
 func (a *analysis) relationLineage(rel *catalog.Relation, num int16) *lineage {
-	if rel.Kind == catalog.View && num > 0 && int(num) <= len(rel.Columns) {
+	if (rel.Kind == catalog.View || rel.Kind == catalog.MaterializedView) && num > 0 && int(num) <= len(rel.Columns) {
 		return a.viewOf(rel).columns[num-1].from
 	}
-	l := &lineage{columns: []Column{nameColumn(rel, num)}}
-	if rel.Kind == catalog.MaterializedView && num > 0 && int(num) <= len(rel.Columns) {
-		l.from = append(l.from, a.viewOf(rel).columns[num-1].from)
-	}
+	own := Source{Column: nameColumn(rel, num)}
 	if c := columnNumbered(rel, num); c != nil && c.Generated {
 		for _, n := range c.DependsOn {
-			l.columns = append(l.columns, nameColumn(rel, n))
+			own.Behind = append(own.Behind, Source{Column: nameColumn(rel, n), How: Changed})
 		}
 	}
-	return l
+	return &lineage{columns: []Source{own}}
+}
+
+// rowLineage is what all columns of a relation derive from.
+func (a *analysis) rowLineage(rel *catalog.Relation) *lineage {
+	parts := make([]*lineage, len(rel.Columns))
+	for i := range rel.Columns {
+		parts[i] = a.relationLineage(rel, rel.Columns[i].Num)
+	}
+	return changed(parts...)
 }
 
 // drifts reports if a word is a keyword of another kind for the server than for the parser.
