@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"pgwire":         {"sqlgov"},
 	"mcp":            {"catalog", "sqlgov"},
 
-	"internal/admin":     {},
+	"internal/admin":     {"sqlgov"},
 	"internal/auditship": {"audit"},
 	"internal/cluster":   {},
 	"internal/lru":       {},

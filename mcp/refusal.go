@@ -47,6 +47,8 @@ var wordings = map[sqlgov.Kind]wording{
 	sqlgov.CacheUnavailable:    {"unavailable", 503, "cache_consistency_unavailable", asResult, asInternal},
 	sqlgov.Unsupported:         {"unsupported", 422, "", asResult, asParams},
 	sqlgov.Canceled:            {"canceled", 499, "", asResult, asParams},
+	sqlgov.UnknownApproval:     {"not_found", 404, "", asResult, asParams},
+	sqlgov.ApprovalDecided:     {"conflict", 409, "", asResult, asResult},
 }
 
 // refused answers a tool call that was turned down.
@@ -106,6 +108,10 @@ func (w wording) reason(r *sqlgov.Refusal) []byte {
 		if f.value != "" {
 			b = appendString(append(appendString(append(b, ','), f.name), ':'), f.value)
 		}
+	}
+	if r.Approval != "" {
+		b = appendString(append(b, `,"approval_id":`...), r.Approval)
+		b = appendString(append(b, `,"approval_state":`...), string(sqlgov.ApprovalPending))
 	}
 	if r.Position > 0 {
 		b = strconv.AppendInt(append(b, `,"position":`...), int64(r.Position), 10)

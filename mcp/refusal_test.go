@@ -38,6 +38,8 @@ func TestRefusals(t *testing.T) {
 		sqlgov.AuditUnavailable:    {result("unavailable", 503), {"unavailable", 503, false, -32603, 200}},
 		sqlgov.CacheUnavailable:    {result("unavailable", 503), {"unavailable", 503, false, -32603, 200}},
 		sqlgov.Unsupported:         {result("unsupported", 422), {"unsupported", 422, false, -32602, 200}},
+		sqlgov.UnknownApproval:     {result("not_found", 404), {"not_found", 404, false, -32602, 200}},
+		sqlgov.ApprovalDecided:     both(result("conflict", 409)),
 		sqlgov.Canceled:            {result("canceled", 499), {"canceled", 499, false, -32602, 200}},
 	}
 	server, core := newScripted()

@@ -36,6 +36,8 @@ var sqlStates = map[sqlgov.Kind]string{
 	sqlgov.CacheUnavailable:    "58030",
 	sqlgov.Unsupported:         "0A000",
 	sqlgov.Canceled:            "57014",
+	sqlgov.UnknownApproval:     "42704",
+	sqlgov.ApprovalDecided:     "55000",
 }
 
 // sqlState of a refusal: its own if it is one, else that of its kind.

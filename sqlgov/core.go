@@ -44,6 +44,8 @@ type Core struct {
 	Rates Rates
 	// Circuit tells if the circuit of a source is open, and when it is tried again; nil means that none ever is.
 	Circuit func(source string) (again time.Duration, open bool)
+	// Approvals holds statements for people; nil means that what a policy holds is refused.
+	Approvals *Approvals
 	// StrangerFailures is how many failures a minute are recorded of one client address that proves no identity; 0 means 60.
 	StrangerFailures int
 
@@ -69,7 +71,8 @@ type admission struct {
 	sql     string
 	params  []catalog.OID // types of $1... that the client declared, 0 for those that it left open
 	started time.Time
-	bound   bindFrame // parameters of the statement, if the ruleset keeps full texts
+	bound   bindFrame // parameters of the statement, if the ruleset keeps full texts or the statement may be held
+	portal  bool      // it is run from a portal, so it was bound
 	// prepared looks up a statement that the session prepared, for EXECUTE. Nil on doors without sessions.
 	prepared func(name string) (string, bool)
 	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
@@ -78,6 +81,11 @@ type admission struct {
 	rehearse bool
 	// continues is set when more rows of a portal are fetched that has run before.
 	continues bool
+	// settings are those of the session that shape what a statement writes, if all of them are known. Nil on doors without
+	// sessions.
+	settings func() (_ map[string]string, known bool)
+	// approved is set to run a statement that people have approved.
+	approved *Approval
 	// place is that of the session; nil means that the request has one of its own.
 	place *place
 	leave func() // gives up what was taken of place; nil if nothing was
@@ -99,7 +107,7 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.bound, c.meter, c.queue, c.intend,
+		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.bound, c.meter, c.hold, c.queue, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
 			a.leaveTurn()
@@ -252,6 +260,7 @@ func (c *Core) refuse(ctx context.Context, a *admission, r *Refusal) *Refusal {
 		err = c.Audit.Request(context.WithoutCancel(ctx), rec, out)
 	}
 	if err != nil {
+		c.withdraw(ctx, r)
 		return c.refuse(ctx, a, auditUnavailable(err))
 	}
 	shown := *r

@@ -2,13 +2,11 @@ package sqlgov
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"interlock/audit"
 )
@@ -115,88 +113,4 @@ func (a *admission) seal() (string, error) {
 		return "", err
 	}
 	return sealer.Seal(a.id, string(text))
-}
-
-// bindFrame is a client's Bind message, header included; nil if nothing was bound.
-type bindFrame []byte
-
-// decode returns the parameters of a Bind message (PostgreSQL manual, "Message Formats"). What is not well formed has
-// none: the server refuses it.
-func (f bindFrame) decode() []any {
-	r := frameReader{rest: f}
-	r.take(5)
-	r.text()
-	r.text()
-	formats := make([]int, r.int16())
-	for i := range formats {
-		formats[i] = r.int16()
-	}
-	var values []any
-	for n := r.int16(); n > 0 && !r.bad; n-- {
-		size := r.int32()
-		if size < 0 {
-			values = append(values, nil)
-			continue
-		}
-		format := 0
-		if len(formats) == 1 {
-			format = formats[0]
-		} else if len(values) < len(formats) {
-			format = formats[len(values)]
-		}
-		values = append(values, parameterValue(r.take(size), format))
-	}
-	if r.bad {
-		return nil
-	}
-	return values
-}
-
-func parameterValue(data []byte, format int) any {
-	if format == 0 && utf8.Valid(data) {
-		return string(data)
-	}
-	return map[string]string{"hex": hex.EncodeToString(data)}
-}
-
-// frameReader reads big-endian values. Past the end everything is zero and bad is set.
-type frameReader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *frameReader) take(n int) []byte {
-	if n > len(r.rest) {
-		r.bad, r.rest = true, nil
-		return nil
-	}
-	taken := r.rest[:n]
-	r.rest = r.rest[n:]
-	return taken
-}
-
-func (r *frameReader) text() {
-	for i, c := range r.rest {
-		if c == 0 {
-			r.take(i + 1)
-			return
-		}
-	}
-	r.bad, r.rest = true, nil
-}
-
-func (r *frameReader) int16() int {
-	b := r.take(2)
-	if b == nil {
-		return 0
-	}
-	return int(b[0])<<8 | int(b[1])
-}
-
-func (r *frameReader) int32() int {
-	b := r.take(4)
-	if b == nil {
-		return 0
-	}
-	return int(int32(uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])))
 }

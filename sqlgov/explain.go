@@ -76,7 +76,7 @@ func suppose(rules *policy.Ruleset, index *catalog.Index, h Hypothesis) (*admiss
 		name string
 		take func(context.Context, *admission) *Refusal
 	}{{"identity", c.identify}, {"source", c.resolveSource}, {"analysis", c.analyse}, {"source roles", c.authorise},
-		{"policies", c.applyPolicies}, {"limits", c.bound}}
+		{"policies", c.supposePolicies}, {"limits", c.bound}}
 	for _, step := range steps {
 		r := step.take(context.Background(), a)
 		e.Steps = append(e.Steps, ExplainedStep{step.name, r == nil})
@@ -90,6 +90,15 @@ func suppose(rules *policy.Ruleset, index *catalog.Index, h Hypothesis) (*admiss
 		}
 	}
 	return a, e
+}
+
+// supposePolicies is applyPolicies where nothing can be queued.
+func (c *Core) supposePolicies(ctx context.Context, a *admission) *Refusal {
+	if r := c.applyPolicies(ctx, a); r != nil || a.decision.Verdict != policy.Held {
+		return r
+	}
+	d := a.decision.Decision
+	return &Refusal{Kind: HeldForApproval, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail}
 }
 
 func (e *Explanation) describe(a *admission) {

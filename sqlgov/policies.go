@@ -18,9 +18,7 @@ func (c *Core) applyPolicies(_ context.Context, a *admission) *Refusal {
 	case policy.Allowed:
 		return nil
 	case policy.Held:
-		// Nothing is queued, so no door may say that something was.
-		return &Refusal{Kind: Denied, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail,
-			Hint: "Approvals cannot be given through this gateway yet: ask your administrator to run the statement."}
+		return a.holdable()
 	}
 	return &Refusal{Kind: Denied, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail, Hint: d.Hint}
 }

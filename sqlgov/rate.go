@@ -26,10 +26,10 @@ type quota struct {
 }
 
 // meter takes a token for every statement from each bucket that the request counts against, or refuses it. A statement
-// that is only judged takes none, nor does one that fetches more rows of a portal.
+// that is only judged takes none, nor does one that fetches more rows of a portal, or one that was counted when it was held.
 func (c *Core) meter(ctx context.Context, a *admission) *Refusal {
 	tokens := counted(a.judged.facts)
-	if a.rehearse || a.continues || tokens == 0 {
+	if a.rehearse || a.continues || a.approved != nil || tokens == 0 {
 		return nil
 	}
 	return c.take(ctx, a.quotas(), tokens)

@@ -23,6 +23,8 @@ const (
 	CacheUnavailable                // a write cannot be announced to the other nodes
 	Unsupported                     // SQL or protocol feature that the gateway does not govern
 	Canceled                        // the caller cancelled or went away
+	UnknownApproval                 // no such held statement, or none of the caller's business: the answer is the same
+	ApprovalDecided                 // the held statement is not pending any more
 	kinds
 )
 
@@ -60,6 +62,8 @@ var kindNames = [kinds]string{
 	CacheUnavailable:    "cache_unavailable",
 	Unsupported:         "unsupported",
 	Canceled:            "canceled",
+	UnknownApproval:     "unknown_approval",
+	ApprovalDecided:     "approval_decided",
 }
 
 // Refusal is a decision against the caller. It is the only error type that the core returns to a door.
@@ -72,6 +76,8 @@ type Refusal struct {
 	Position int // 1-based character offset in the statement; 0 unknown
 	// DecisionID finds the decision in the audit log; "" if the request never came so far.
 	DecisionID string
+	// Approval is the id of the held statement, with HeldForApproval.
+	Approval string
 	// RetryAfter is when it makes sense to try again; 0 if that is not known. The hint says so, too.
 	RetryAfter time.Duration
 	// Err is the cause, for the operational log only. It is never shown to a caller.

@@ -138,6 +138,7 @@ func (s *Session) takeParameter(r *Reply) (Output, bool) {
 		p.Name == "standard_conforming_strings" && p.Value != "on":
 		return s.alarm(fmt.Sprintf("the server changed %s to %q", p.Name, p.Value)), true
 	}
+	s.reported(r.Param)
 	return Output{Frame: r.Frame}, true
 }
 

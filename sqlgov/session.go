@@ -1,7 +1,6 @@
 package sqlgov
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"sync"
@@ -44,6 +43,7 @@ type Session struct {
 	timedOut    atomic.Bool // what runs was cancelled because it has run for too long
 	broken      error
 	names       namespace
+	shaped      map[string]string // settings that shape what is written; see settings
 
 	tally tally
 	place place
@@ -155,9 +155,7 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 	}
 	bound := *st
 	bound.taken = &taken{}
-	if rs := s.core.Rules.Current(); rs != nil && rs.Document.Audit.KeepText != "" {
-		bound.bound = bytes.Clone(frame)
-	}
+	bound.bound = s.boundFrame(st, frame)
 	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: &bound}}}, frame)
 }
 
@@ -203,7 +201,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 		return s.Reject(ctx, false, noPortal(portal))
 	}
 	a := s.admission(st)
-	a.continues = st.ran
+	a.continues, a.portal = st.ran, true
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opExecute, refusal: r})
 	}
@@ -334,7 +332,7 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, prepared: s.preparedText, place: &s.place}
+		bound: st.bound, prepared: s.preparedText, place: &s.place, settings: s.settings}
 }
 
 func oids(types []uint32) []catalog.OID {

@@ -23,6 +23,7 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	}
 	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace()}
 	s.progress = sync.NewCond(&s.mu)
+	s.keepSettings(opt.Parameters)
 	if r := s.open(parameter(wire.Parameters(), "server_version")); r != nil {
 		return nil, errors.Join(c.refuse(ctx, a, r), wire.Close())
 	}

@@ -22,6 +22,7 @@ type Door string
 const (
 	PGWire Door = "pgwire"
 	MCP    Door = "mcp"
+	Admin  Door = "admin" // people's HTTP API
 )
 
 // Caller is an authenticated identity on a door.
@@ -87,6 +88,11 @@ type RunRequest struct {
 	// change a setting, take an advisory lock, advance a sequence or make a temporary object. Then the session need not
 	// be reset before another caller's statement. Only with ReadOnly.
 	Stateless bool
+	// Parameters are those of the statement.
+	Parameters BoundParameters
+	// Then are further statements of the same text, without parameters, that are run behind it in the same transaction. Not
+	// with ReadOnly.
+	Then []string
 }
 
 // Sink receives a result as it arrives. An error from either func stops the statement and is returned by Run.
@@ -94,6 +100,9 @@ type Sink struct {
 	Fields func([]Field) error
 	// Row gets one row in text format; nil is NULL. The slices are valid until Row returns.
 	Row func([][]byte) error
+	// Done gets the command tag of each statement that was completed, before its transaction is committed. An error rolls it
+	// back. It may be nil.
+	Done func(tag string) error
 }
 
 // Summary is how a statement ended well.

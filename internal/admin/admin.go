@@ -1,5 +1,6 @@
 // Package admin serves operators' HTTP endpoints: is the process alive, can it serve, and with which ruleset and
-// catalogs. It shows no statement, key or address, and listens on loopback unless the configuration says otherwise.
+// catalogs; and those by which people decide about statements that wait for them. It listens on loopback unless the
+// configuration says otherwise. What needs no API key shows no statement, key or address.
 package admin
 
 import (
@@ -60,9 +61,10 @@ type SourceStatus struct {
 //	GET /readyz     200 when statements can be served, else 503; the body lists the problems
 //	GET /v1/status  200 and a Status
 //
-// Everything else is answered 404 or 405 with a JSON body {"error": ...}.
-func Handler(status func(context.Context) Status) http.Handler {
+// and those of People. Everything else is answered 404 or 405 with a JSON body {"error": ...}.
+func Handler(status func(context.Context) Status, people *People) http.Handler {
 	mux := http.NewServeMux()
+	people.register(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusOK, map[string]string{"status": "ok"})
 	})

@@ -11,7 +11,7 @@ import (
 func get(t *testing.T, s Status, method, path string) (int, map[string]any) {
 	t.Helper()
 	rec := httptest.NewRecorder()
-	Handler(func(context.Context) Status { return s }).ServeHTTP(rec, httptest.NewRequest(method, path, nil))
+	Handler(func(context.Context) Status { return s }, &People{}).ServeHTTP(rec, httptest.NewRequest(method, path, nil))
 	var body map[string]any
 	if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
 		t.Fatalf("%s %s: body is not JSON: %q", method, path, rec.Body)

@@ -23,6 +23,7 @@ type Config struct {
 	Store      Store     `json:"store"`
 	Audit      Audit     `json:"audit"`
 	Limits     Limits    `json:"limits"`
+	Approvals  Approvals `json:"approvals"`
 	Breaker    Breaker   `json:"breaker"`
 	Redis      Redis     `json:"redis,omitzero"`
 	MCP        MCP       `json:"mcp"`
@@ -52,7 +53,8 @@ type TLS struct {
 
 // Store is where control data is kept.
 type Store struct {
-	Driver string `json:"driver"` // "sqlite": in the data directory
+	Driver string `json:"driver"`        // "sqlite"
+	Dir    string `json:"dir,omitempty"` // of the database and the server's secret; "": the data directory
 }
 
 // Audit is how the audit log is written.
@@ -135,6 +137,14 @@ func Default() *Config {
 	return &c
 }
 
+// StoreDir is the directory of the control store and of the server's secret.
+func (c *Config) StoreDir() string {
+	if c.Store.Dir != "" {
+		return c.Store.Dir
+	}
+	return c.DataDir
+}
+
 // Load reads interlock.yaml. Paths in it are relative to its directory. If the file can be read but is wrong, the
 // error is of type Problems.
 func Load(path string) (*Config, error) {
@@ -163,7 +173,10 @@ func parse(name string, data []byte, lookup func(string) (string, bool)) (*Confi
 
 // anchor makes the paths of the file absolute.
 func (c *Config) anchor(dir string) {
-	paths := []*string{&c.DataDir, &c.Governance, &c.Redis.CA}
+	paths := []*string{&c.DataDir, &c.Governance, &c.Redis.CA, &c.Store.Dir}
+	if path, isFile := cutFile(c.Approvals.Webhook.Secret); isFile {
+		c.Approvals.Webhook.Secret = "file:" + under(dir, path)
+	}
 	if path, isFile := cutFile(c.Redis.URL); isFile {
 		c.Redis.URL = "file:" + under(dir, path)
 	}

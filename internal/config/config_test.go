@@ -19,11 +19,12 @@ func TestDefault(t *testing.T) {
 	want := &Config{
 		DataDir: "interlock-data", Governance: "governance.yaml",
 		Listeners: Listeners{Listener{Address: "127.0.0.1:6432"}, Listener{Address: "127.0.0.1:8642"}, Listener{Address: "127.0.0.1:8643"}},
-		Store:     Store{"sqlite"}, Audit: Audit{Sync: "group", SyncInterval: 20 * time.Millisecond, RelaxedWindow: 2 * time.Second, SegmentBytes: 64 << 20,
+		Store:     Store{Driver: "sqlite"}, Audit: Audit{Sync: "group", SyncInterval: 20 * time.Millisecond, RelaxedWindow: 2 * time.Second, SegmentBytes: 64 << 20,
 			Compression: "gzip", CheckpointInterval: time.Minute},
 		Limits: Limits{1000, 500, 256, 30 * time.Second, 0, 64 << 20, 10 << 20, 1_000_000, 10_000, 64 << 20, 4 << 20, 64,
 			10 * time.Second, 10 * time.Second, 5 * time.Minute, time.Hour, 30 * time.Second, 60},
-		Breaker: Breaker{5, 10 * time.Second}, Redis: Redis{Prefix: "interlock", Timeout: 250 * time.Millisecond, LostShare: 25},
+		Approvals: Approvals{1000, 50, 1 << 20, 15 * time.Second, 720 * time.Hour, Webhook{}},
+		Breaker:   Breaker{5, 10 * time.Second}, Redis: Redis{Prefix: "interlock", Timeout: 250 * time.Millisecond, LostShare: 25},
 		Log: Log{"info", "json"},
 	}
 	if got := Default(); !reflect.DeepEqual(got, want) {
@@ -50,7 +51,14 @@ listeners:
   pgwire: {address: "0.0.0.0:${PORT}", tls: {cert: tls/c.pem, key: tls/k.pem, client_ca: tls/ca.pem}}
   mcp: {address: "[::1]:0", disabled: true}
   admin: {address: localhost:9}
-store: {driver: sqlite}
+store: {driver: sqlite, dir: shared}
+approvals:
+  max_pending: 10
+  max_pending_per_identity: 5
+  max_bytes: 64KiB
+  lease: 5s
+  keep: 24h
+  webhook: {url: "https://hooks.example/x", secret: "file:hook.secret"}
 audit: {sync: always, sync_interval: 5ms, segment_bytes: 1MiB}
 limits:
   max_connections: 0x20
@@ -96,9 +104,11 @@ func TestLoad(t *testing.T) {
 		Listeners: Listeners{
 			Listener{Address: "0.0.0.0:7777", TLS: &TLS{filepath.Join(dir, "tls/c.pem"), filepath.Join(dir, "tls/k.pem"), filepath.Join(dir, "tls/ca.pem")}},
 			Listener{Address: "[::1]:0", Disabled: true}, Listener{Address: "localhost:9"}},
-		Store: Store{"sqlite"}, Audit: Audit{Sync: "always", SyncInterval: 5 * time.Millisecond, RelaxedWindow: 2 * time.Second,
+		Store: Store{"sqlite", filepath.Join(dir, "shared")}, Audit: Audit{Sync: "always", SyncInterval: 5 * time.Millisecond, RelaxedWindow: 2 * time.Second,
 			SegmentBytes: 1 << 20, Compression: "gzip", CheckpointInterval: time.Minute},
-		Limits:  Limits{32, 10, 9, 90 * time.Second, 0, 65536, 64 << 10, 1000, 1, 1 << 30, 2 << 10, 2, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Hour, 0, 7},
+		Limits: Limits{32, 10, 9, 90 * time.Second, 0, 65536, 64 << 10, 1000, 1, 1 << 30, 2 << 10, 2, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Hour, 0, 7},
+		Approvals: Approvals{10, 5, 64 << 10, 5 * time.Second, 24 * time.Hour,
+			Webhook{"https://hooks.example/x", "file:" + filepath.Join(dir, "hook.secret")}},
 		Breaker: Breaker{3, time.Minute},
 		Redis:   Redis{"file:" + filepath.Join(dir, "redis.url"), filepath.Join(dir, "tls/ca.pem"), "gateway:eu", 100 * time.Millisecond, 10},
 		MCP:     MCP{[]string{"https://chat.example", "http://localhost:3000"}, []string{"gateway.example", "gateway.example:8642"}},

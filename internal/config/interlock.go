@@ -37,11 +37,15 @@ func shapeOf(c *Config) shape {
 				},
 			}},
 			{"store", &object{
-				about:  "Control store: ruleset versions, API keys, catalog snapshots.",
-				fields: []field{{"driver", choice(&c.Store.Driver, "sqlite", "sqlite keeps it in the data directory.", "sqlite")}},
+				about: "Control store: ruleset versions, API keys, catalog snapshots, statements that wait for people.",
+				fields: []field{
+					{"driver", choice(&c.Store.Driver, "sqlite", "sqlite keeps it in a file.", "sqlite")},
+					{"dir", words(&c.Store.Dir, "", "Directory of the file and of the server's secret, which gateways on one machine can share. Default: the data directory.")},
+				},
 			}},
 			{"audit", auditShape(&c.Audit)},
 			{"limits", limitsShape(&c.Limits)},
+			{"approvals", approvalsShape(&c.Approvals)},
 			{"breaker", breakerShape(&c.Breaker)},
 			{"redis", redisShape(&c.Redis)},
 			{"mcp", mcpShape(&c.MCP)},

@@ -92,6 +92,7 @@ func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.
 	g.background.Go(func() { g.Catalogs.Run(background, g.Rules) })
 	g.background.Go(func() { g.watchDocument(background) })
 	g.background.Go(func() { g.watchOmitted(background) })
+	g.background.Go(func() { g.Core.RunApprovals(background) })
 	g.runAudit(background)
 	g.serve()
 	return g, nil
@@ -127,20 +128,25 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 			Statements: g.cfg.Limits.MaxStatements,
 		},
 	}
+	if err := g.holdForPeople(); err != nil {
+		return err
+	}
 	return g.shareRates()
 }
 
 // OpenControl opens the control store of a configuration and the keys in it, and makes the data directory if there is
 // none.
 func OpenControl(ctx context.Context, cfg *config.Config) (*store.Store, *identity.Keys, error) {
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("making the data directory: %w", err)
+	for _, dir := range []string{cfg.DataDir, cfg.StoreDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, nil, fmt.Errorf("making the data directory: %w", err)
+		}
 	}
-	st, err := store.Open(ctx, cfg.DataDir)
+	st, err := store.Open(ctx, cfg.StoreDir())
 	if err != nil {
 		return nil, nil, err
 	}
-	secret, err := identity.LoadSecret(cfg.DataDir)
+	secret, err := identity.LoadSecret(cfg.StoreDir())
 	if err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}
@@ -208,7 +214,8 @@ func (g *Gateway) buildDoors() error {
 	g.mcp = &mcp.Server{Core: g.Core, Authenticator: g.Keys, AllowedOrigins: g.cfg.MCP.AllowedOrigins,
 		AllowedHosts: g.cfg.MCP.AllowedHosts, MaxBodyBytes: limits.MCPBodyBytes, MaxConcurrent: limits.MCPConcurrency,
 		Version: g.version, Log: g.log}
-	g.admin = &http.Server{Handler: admin.Handler(g.status), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+	people := &admin.People{Core: g.Core, Authenticator: g.Keys}
+	g.admin = &http.Server{Handler: admin.Handler(g.status, people), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	return nil
 }
@@ -320,6 +327,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	close(errs)
 	g.serving.Wait()
 	g.stop()
+	g.Core.FinishApprovals(ctx)
 	g.background.Wait()
 	var all []error
 	for err := range errs {

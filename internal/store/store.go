@@ -169,6 +169,15 @@ func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
+// view runs f in a transaction that sees one state of the store.
+func (s *Store) view(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(tx), tx.Rollback())
+}
+
 func toNanos(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: t.UnixNano(), Valid: !t.IsZero()}
 }

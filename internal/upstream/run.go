@@ -205,15 +205,18 @@ func (r *execution) statement() error {
 func (r *execution) messages() []byte {
 	b := make([]byte, 0, 256+len(r.req.SQL))
 	if !r.req.ReadOnly {
-		b = appendExecute(b, "begin read write", false)
+		b = appendCommand(b, "begin read write")
 		r.prelude++
 	}
 	timeout := strconv.FormatInt(milliseconds(r.req.Timeout), 10)
 	if r.conn.startup["statement_timeout"] != timeout {
-		b = appendExecute(b, "set statement_timeout = "+timeout, false)
+		b = appendCommand(b, "set statement_timeout = "+timeout)
 		r.prelude++
 	}
-	b = appendExecute(b, r.req.SQL, true)
+	b = appendStatement(b, r.req.SQL, r.req.Parameters)
+	for _, sql := range r.req.Then {
+		b = appendStatement(b, sql, sqlgov.BoundParameters{})
+	}
 	b = appendMessage(b, 'S')
 	if r.req.ReadOnly && (!r.req.Stateless || r.prelude > 0) {
 		b = appendMessage(b, 'Q', "discard all\x00")
@@ -222,15 +225,46 @@ func (r *execution) messages() []byte {
 	return b
 }
 
-// appendExecute appends the messages that run a statement: Parse, Bind without parameters and with text results,
-// Describe if asked for, Execute without a row limit (which would forbid parallel plans).
-func appendExecute(b []byte, sql string, describe bool) []byte {
+// appendCommand appends the messages that run a statement of ours, which has neither parameters nor a result.
+func appendCommand(b []byte, sql string) []byte {
 	b = appendMessage(b, 'P', "\x00", sql, "\x00", "\x00\x00")
 	b = appendMessage(b, 'B', "\x00\x00", "\x00\x00", "\x00\x00", "\x00\x00")
-	if describe {
-		b = appendMessage(b, 'D', "P\x00")
-	}
 	return appendMessage(b, 'E', "\x00", "\x00\x00\x00\x00")
+}
+
+// appendStatement appends the messages that run a statement: Parse, Bind with text results, Describe, Execute without a
+// row limit (which would forbid parallel plans).
+func appendStatement(b []byte, sql string, p sqlgov.BoundParameters) []byte {
+	b = appendMessage(b, 'P', "\x00", sql, "\x00", parameterTypes(p))
+	b = appendMessage(b, 'B', "\x00\x00", parameterValues(p), "\x00\x00")
+	b = appendMessage(b, 'D', "P\x00")
+	return appendMessage(b, 'E', "\x00", "\x00\x00\x00\x00")
+}
+
+func parameterTypes(p sqlgov.BoundParameters) string {
+	b := binary.BigEndian.AppendUint16(nil, uint16(len(p.Types)))
+	for _, t := range p.Types {
+		b = binary.BigEndian.AppendUint32(b, uint32(t))
+	}
+	return string(b)
+}
+
+// parameterValues are the formats and the values as Bind has them.
+func parameterValues(p sqlgov.BoundParameters) string {
+	b := binary.BigEndian.AppendUint16(nil, uint16(len(p.Formats)))
+	for _, f := range p.Formats {
+		b = binary.BigEndian.AppendUint16(b, uint16(f))
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(len(p.Values)))
+	for _, v := range p.Values {
+		if v == nil {
+			b = binary.BigEndian.AppendUint32(b, 0xffffffff)
+			continue
+		}
+		b = binary.BigEndian.AppendUint32(b, uint32(len(v)))
+		b = append(b, v...)
+	}
+	return string(b)
 }
 
 // take deals with a message that comes before ReadyForQuery. An error means that the connection is of no use anymore.
@@ -265,6 +299,10 @@ func (r *execution) complete(tag string) {
 	r.summary.Tag = tag
 	if r.fields < 0 {
 		r.summary.Rows, _ = strconv.ParseInt(tag[strings.LastIndexByte(tag, ' ')+1:], 10, 64)
+	}
+	r.fields = -1 // of the next statement, if there is one
+	if r.failed == nil && r.sink.Done != nil {
+		r.fail(r.sink.Done(tag))
 	}
 }
 
