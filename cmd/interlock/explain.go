@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"interlock/audit"
-	"interlock/internal/gateway"
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 )
@@ -45,7 +44,7 @@ func explainCommand() *cobra.Command {
 }
 
 func explainRecorded(cmd *cobra.Command, f *auditFilter, args []string, asJSON bool) error {
-	cfg, err := loadConfig(cmd)
+	logs, err := findLogs(cmd, nil)
 	if err != nil {
 		return err
 	}
@@ -54,19 +53,20 @@ func explainRecorded(cmd *cobra.Command, f *auditFilter, args []string, asJSON b
 		return err
 	}
 	found := 0
-	err = audit.Search(cmd.Context(), gateway.AuditConfig(cfg).Dir, filter, func(v audit.View) bool {
+	var failure error
+	err = logs.search(cmd.Context(), filter, func(v audit.View) bool {
 		found++
 		if asJSON {
-			err = printJSON(cmd.OutOrStdout(), v)
+			failure = printJSON(cmd.OutOrStdout(), v)
 		} else {
-			err = printView(cmd.OutOrStdout(), &v)
+			failure = printView(cmd.OutOrStdout(), &v)
 		}
-		return err == nil
+		return failure == nil
 	})
-	if err == nil && found == 0 {
+	if err == nil && failure == nil && found == 0 {
 		return errors.New("the audit log has no such decision")
 	}
-	return err
+	return errors.Join(err, failure)
 }
 
 func printJSON(w io.Writer, v any) error {
