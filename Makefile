@@ -5,14 +5,15 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 PACKAGES ?= ./...
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench oracle vuln fmt clean
+.PHONY: help setup build demo test lint bench microbench oracle vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
 	@echo 'make test    everything that CI runs'
 	@echo 'make build   bin/interlock'
 	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
-	@echo 'make bench   benchmarks'
+	@echo 'make bench   InterLock beside PgBouncer and a direct connection; BENCH="-rounds 3" sets flags'
+	@echo 'make microbench  what the parts cost'
 	@echo 'make oracle  PostgreSQL judges the analyser, for an hour: 100,000 invented statements, its own regression tests'
 	@echo 'make vuln    known vulnerabilities in dependencies (needs the network)'
 
@@ -36,6 +37,10 @@ lint: setup
 	@.ci/compose-config
 
 bench: build
+	@.ci/setup pgbouncer
+	$(GO) run ./internal/bench $(BENCH)
+
+microbench: setup
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
 
 oracle: setup

@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 	"internal/oracle":      {"catalog"},
 	"internal/pgtest":      {"internal/cluster"},
 	"internal/redistest":   {},
+	"internal/bench":       {"internal/cluster"}, // a program of its own
 	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
 	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared",
 		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
@@ -52,7 +53,7 @@ var allowed = map[string][]string{
 // confined says which packages may import an outside package, or one below it.
 var confined = map[string][]string{
 	"github.com/jackc/pgx/v5/pgproto3":       {"pgwire", "internal/upstream", "internal/pgtest"},
-	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "internal/oracle", "cmd/interlock"},
+	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "internal/oracle", "internal/bench", "cmd/interlock"},
 	"github.com/pganalyze/pg_query_go":       {"sqlgov/analyze"},
 	"cel.dev/cel-go":                         {"sqlgov/policy"},
 	"database/sql":                           {"internal/store"},
@@ -62,8 +63,8 @@ var confined = map[string][]string{
 	"github.com/sony/gobreaker":              {"internal/breaker"},
 	"github.com/spf13/cobra":                 {"cmd/interlock"},
 	"net/http":                               {"mcp", "internal/admin", "internal/auditship", "internal/identity", "internal/gateway", "cmd/interlock"},
-	"flag":                                   {"cmd/interlock"},
-	"os":                                     {"audit", "cmd/interlock", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/gatewaytest", "internal/identity", "internal/pgtest", "internal/store"},
+	"flag":                                   {"cmd/interlock", "internal/bench"},
+	"os":                                     {"audit", "cmd/interlock", "internal/bench", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/gatewaytest", "internal/identity", "internal/pgtest", "internal/store"},
 	"github.com/santhosh-tekuri/jsonschema/": {},
 }
 

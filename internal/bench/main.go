@@ -1,0 +1,93 @@
+// Command bench measures InterLock beside PgBouncer and a direct connection, in turn and on the same PostgreSQL, and
+// prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer.
+//
+// InterLock has everything on: a grant of each table to the identity that asks, and the audit log with its default
+// durability. PgBouncer is in session mode. Processor time is that of the proxy's process alone, without PostgreSQL and
+// the client.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	interlock string
+	pgbouncer string
+	rounds    int
+	seconds   int
+	scale     int
+	clients   []int
+	output    string
+}
+
+func main() {
+	var o options
+	var clients string
+	flag.StringVar(&o.interlock, "interlock", "bin/interlock", "the program to measure")
+	flag.StringVar(&o.pgbouncer, "pgbouncer", "pgbouncer", "the program to compare with")
+	flag.IntVar(&o.rounds, "rounds", 5, "how often each is measured, in turn")
+	flag.IntVar(&o.seconds, "seconds", 5, "length of a run of pgbench")
+	flag.IntVar(&o.scale, "scale", 10, "scale of pgbench's tables, 100,000 rows each")
+	flag.StringVar(&clients, "clients", "1,8,32", "numbers of clients")
+	flag.StringVar(&o.output, "o", "", "file to append the report to; default: standard output")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := o.setClients(clients)
+	if err == nil {
+		err = o.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) setClients(list string) error {
+	for _, s := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q is no number of clients", s)
+		}
+		o.clients = append(o.clients, n)
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context) error {
+	p, err := build(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer p.tearDown()
+	r := &report{}
+	for _, w := range workloads(o) {
+		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), w.name)
+		if err := w.measure(ctx, p, o.rounds, r); err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+	}
+	return o.publish(r)
+}
+
+func (o *options) publish(r *report) error {
+	var out io.Writer = os.Stdout
+	if o.output != "" {
+		f, err := os.OpenFile(o.output, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		out = f
+	}
+	return r.print(out, o)
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"interlock/internal/cluster"
+)
+
+// place is what is measured, up and running: a PostgreSQL with data, and the ways to it.
+type place struct {
+	dir     string
+	cluster *cluster.Cluster
+	targets []*target
+}
+
+// target is a way to the database.
+type target struct {
+	name string
+	dsn  string
+	cmd  *exec.Cmd // the proxy; nil for the direct way
+	log  bytes.Buffer
+}
+
+const (
+	direct    = "direct"
+	bouncer   = "PgBouncer"
+	interlock = "InterLock"
+)
+
+// schema is what is read beside pgbench's own tables: a million rows, about 100 MB as text.
+const schema = `
+create table bench_rows (id int primary key, name text, amount numeric(12,2), seen timestamptz, note text);
+insert into bench_rows select g, 'name ' || g, g * 1.25, timestamptz '2026-01-01' + g * interval '1 second', repeat(md5(g::text), 2)
+	from generate_series(1, 1000000) g;
+`
+
+func build(ctx context.Context, o *options) (p *place, err error) {
+	p = &place{}
+	defer func() {
+		if err != nil {
+			p.tearDown()
+		}
+	}()
+	if p.dir, err = os.MkdirTemp("", "interlock-bench"); err != nil {
+		return p, err
+	}
+	if err := os.Chmod(p.dir, 0o755); err != nil {
+		return p, err
+	}
+	if p.cluster, err = cluster.Start(ctx, cluster.Config{Settings: map[string]string{"max_connections": "200", "shared_buffers": "512MB"}}); err != nil {
+		return p, err
+	}
+	dsn := p.cluster.DSN(cluster.Superuser, "postgres")
+	if err := run(ctx, "pgbench", "-i", "-q", "-s", fmt.Sprint(o.scale), dsn); err != nil {
+		return p, err
+	}
+	if err := run(ctx, "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", schema, "-c", "vacuum analyze bench_rows"); err != nil {
+		return p, err
+	}
+	p.targets = append(p.targets, &target{name: direct, dsn: dsn})
+	if err := p.startBouncer(ctx, o.pgbouncer); err != nil {
+		return p, fmt.Errorf("pgbouncer: %w", err)
+	}
+	if err := p.startInterLock(ctx, o.interlock); err != nil {
+		return p, fmt.Errorf("interlock: %w", err)
+	}
+	return p, nil
+}
+
+func run(ctx context.Context, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (p *place) write(name, text string) (path string, err error) {
+	path = filepath.Join(p.dir, name)
+	return path, os.WriteFile(path, []byte(text), 0o644)
+}
+
+func (p *place) startBouncer(ctx context.Context, program string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	users, err := p.write("users.txt", fmt.Sprintf("%q \"\"\n", cluster.Superuser))
+	if err != nil {
+		return err
+	}
+	config, err := p.write("pgbouncer.ini", fmt.Sprintf(`[databases]
+* = host=%s port=%d
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = trust
+auth_file = %s
+pool_mode = session
+max_client_conn = 1000
+default_pool_size = 100
+ignore_startup_parameters = extra_float_digits
+`, p.cluster.Host(), p.cluster.Port(), port, users))
+	if err != nil {
+		return err
+	}
+	args := []string{config}
+	if os.Geteuid() == 0 {
+		args = append([]string{"-u", "postgres"}, args...)
+	}
+	t := &target{name: bouncer, dsn: fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", cluster.Superuser, port)}
+	return p.start(ctx, t, program, args...)
+}
+
+const gatewayConfig = `data_dir: %[1]s/data
+governance: %[1]s/governance.yaml
+listeners:
+  pgwire:
+    address: 127.0.0.1:%[2]d
+log:
+  level: warn
+`
+
+const governance = `version: 1
+sources:
+  bench:
+    kind: postgres
+    upstream: {host: %s, port: %d, database: postgres, user: %s, tls: disable}
+source_roles:
+  clerk:
+    source: bench
+    permissions:
+      - allow: [db.table.select]
+        on: [public.pgbench_accounts, public.pgbench_tellers, public.pgbench_branches, public.pgbench_history, public.bench_rows]
+      - allow: [db.table.update]
+        on: [public.pgbench_accounts, public.pgbench_tellers, public.pgbench_branches]
+      - allow: [db.table.insert]
+        on: [public.pgbench_history]
+identities:
+  clerk:
+    kind: service
+    grants: [{source: bench, roles: [clerk]}]
+`
+
+func (p *place) startInterLock(ctx context.Context, program string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(p.dir, "data"), 0o700); err != nil {
+		return err
+	}
+	if _, err := p.write("governance.yaml", fmt.Sprintf(governance, p.cluster.Host(), p.cluster.Port(), cluster.Superuser)); err != nil {
+		return err
+	}
+	config, err := p.write("interlock.yaml", fmt.Sprintf(gatewayConfig, p.dir, port))
+	if err != nil {
+		return err
+	}
+	key, err := exec.CommandContext(ctx, program, "key", "create", "clerk", "--config", config).Output()
+	if err != nil {
+		return fmt.Errorf("making a key: %w", err)
+	}
+	t := &target{name: interlock, dsn: fmt.Sprintf("postgres://clerk:%s@127.0.0.1:%d/bench?sslmode=disable", strings.TrimSpace(string(key)), port)}
+	return p.start(ctx, t, program, "serve", "--config", config)
+}
+
+// start starts a proxy and waits until it answers.
+func (p *place) start(ctx context.Context, t *target, program string, args ...string) error {
+	t.cmd = exec.Command(program, args...)
+	t.cmd.Stdout, t.cmd.Stderr = &t.log, &t.log
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := t.cmd.Start(); err != nil {
+		return err
+	}
+	p.targets = append(p.targets, t)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		err := run(ctx, "psql", "-qXAt", "-d", t.dsn, "-c", "select count(*) from pgbench_branches")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, errors.New(t.log.String()))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (p *place) tearDown() {
+	for _, t := range p.targets {
+		if t.cmd != nil {
+			_ = t.cmd.Process.Signal(syscall.SIGTERM)
+			_ = t.cmd.Wait()
+		}
+	}
+	if p.cluster != nil {
+		_ = p.cluster.Stop()
+	}
+	_ = os.RemoveAll(p.dir)
+}
