@@ -5,7 +5,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 PACKAGES ?= ./...
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench microbench oracle vuln fmt clean
+.PHONY: help setup build demo test lint bench clients microbench oracle vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -13,6 +13,7 @@ help:
 	@echo 'make build   bin/interlock'
 	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
 	@echo 'make bench   InterLock beside PgBouncer and a direct connection; BENCH="-rounds 3" sets flags'
+	@echo 'make clients psql, drivers in seven languages and ORMs through the demo; CLIENTS="node java" chooses'
 	@echo 'make microbench  what the parts cost'
 	@echo 'make oracle  PostgreSQL judges the analyser, for an hour: 100,000 invented statements, its own regression tests'
 	@echo 'make vuln    known vulnerabilities in dependencies (needs the network)'
@@ -39,6 +40,11 @@ lint: setup
 bench: build
 	@.ci/setup pgbouncer
 	$(GO) run ./internal/bench $(BENCH)
+
+clients: build
+	@.ci/setup python3-psycopg2 python3-psycopg python3-asyncpg python3-sqlalchemy python3-pyodbc libdbd-pg-perl ruby-pg \
+		odbc-postgresql libpostgresql-jdbc-java default-jdk-headless nodejs npm
+	@bin/interlock demo -- testdata/clients/run $(CLIENTS)
 
 microbench: setup
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)

@@ -75,6 +75,6 @@ func (a *analysis) xmlExpr(s *scope, n *pg.XmlExpr) value {
 
 func (a *analysis) xmlSerialize(s *scope, n *pg.XmlSerialize) value {
 	v := a.coerce(a.expr(s, n.Expr), typing.XML, typing.Assignment, n.Location)
-	v = a.coerce(value{typ: typing.Text, from: v.from}, a.typeOf(n.TypeName), typing.Explicit, n.Location)
+	v = a.cast(value{typ: typing.Text, from: v.from}, n.TypeName, n.Location)
 	return derived(v.typ, v.from)
 }

@@ -693,3 +693,4 @@ select * from shop.bounds(int4range(1, 11));
 select * from shop.spans('{[1,2)}'::int4multirange, 1.5);
 select (shop.twins('x'::text)).column2, (shop.twins(1)).column1, t.* from customers, shop.twins(born) t;
 select * from shop.common(1, 2.5::float8, 3);
+select xmlserialize(content '<a/>'::xml as varchar(20)), xmlserialize(content '<a/>'::xml as char(10)), xmlserialize(content '<a/>'::xml as text);
