@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"interlock/sqlgov"
 )
@@ -19,7 +21,12 @@ type schema struct {
 	Properties  map[string]schema `json:"properties"`
 	Required    []string          `json:"required"`
 	Additional  *bool             `json:"additionalProperties"`
+	Items       *schema           `json:"items"`
+	MaxItems    int               `json:"maxItems"`
 	MinLength   int               `json:"minLength"`
+	MaxLength   int               `json:"maxLength"` // in characters; the schema of items has it too
+	Enum        []string          `json:"enum"`
+	Format      string            `json:"format"` // date-time (RFC 3339), or none
 	Minimum     *int64            `json:"minimum"`
 	Maximum     *int64            `json:"maximum"`
 }
@@ -73,15 +80,76 @@ func (s schema) names() string {
 
 // checkValue says what is wrong with a value; "" if nothing is.
 func (s schema) checkValue(v value) string {
-	if s.Type == "string" {
-		switch {
-		case v.shape != text:
-			return "must be a string"
-		case len(v.str) < s.MinLength || strings.TrimSpace(v.str) == "" && s.MinLength > 0:
-			return "must not be empty"
+	switch s.Type {
+	case "string":
+		return s.checkString(v)
+	case "boolean":
+		if v.shape != boolean {
+			return "must be true or false"
 		}
 		return ""
+	case "array":
+		return s.checkArray(v)
+	case "object":
+		return s.checkObject(v)
 	}
+	return s.checkInteger(v)
+}
+
+func (s schema) checkString(v value) string {
+	switch {
+	case v.shape != text:
+		return "must be a string"
+	case len(v.str) < s.MinLength || strings.TrimSpace(v.str) == "" && s.MinLength > 0:
+		return "must not be empty"
+	case s.MaxLength > 0 && utf8.RuneCountInString(v.str) > s.MaxLength:
+		return fmt.Sprintf("must have at most %d characters", s.MaxLength)
+	case len(s.Enum) > 0 && !slices.Contains(s.Enum, v.str):
+		return "must be one of " + strings.Join(s.Enum, ", ")
+	}
+	if s.Format == formatTime {
+		if _, err := time.Parse(time.RFC3339, v.str); err != nil {
+			return "must be a time like 2026-07-28T09:30:00Z"
+		}
+	}
+	return ""
+}
+
+// formatTime is JSON Schema's name for the times of RFC 3339.
+const formatTime = "date-time"
+
+func (s schema) checkArray(v value) string {
+	if v.shape != array {
+		return "must be an array"
+	}
+	if len(v.items) > s.MaxItems {
+		return fmt.Sprintf("must have at most %d items", s.MaxItems)
+	}
+	for _, item := range v.items {
+		if complaint := s.Items.checkValue(item); complaint != "" {
+			return "has an item that " + complaint
+		}
+	}
+	return ""
+}
+
+func (s schema) checkObject(v value) string {
+	if v.shape != object {
+		return "must be an object"
+	}
+	for _, m := range v.members {
+		property, known := s.Properties[m.name]
+		if !known {
+			return fmt.Sprintf("has no member %q; it takes %s", m.name, s.names())
+		}
+		if complaint := property.checkValue(m.value); complaint != "" {
+			return fmt.Sprintf("has a member %q that %s", m.name, complaint)
+		}
+	}
+	return ""
+}
+
+func (s schema) checkInteger(v value) string {
 	n, ok := integer(v)
 	switch {
 	case !ok:

@@ -34,7 +34,7 @@ func (x *exchange) call() ([]byte, *failure) {
 		return x.refused(asRefusal(err))
 	}
 	if decision != "" {
-		x.correlation = decision
+		x.correlation, said.decision = decision, decision
 	}
 	return x.complete(said), nil
 }

@@ -424,6 +424,11 @@ var arguments = map[string]string{
 	"interlock_describe_access": `{}`,
 	"interlock_list_sources":    `{}`,
 	"list_sources":              `{}`,
+
+	"interlock_discover":          `{"source_id":"shop"}`,
+	"discover":                    `{"source_id":"shop"}`,
+	"interlock_related_documents": `{"asset_id":"shop/crm.orders"}`,
+	"related_documents":           `{"asset_id":"shop/crm.orders"}`,
 }
 
 // keepAlive: two dialects and two identities alternate on one connection, and each gets its own.

@@ -29,9 +29,11 @@ const Path = "/mcp"
 // Core is the part of the governance core that this door uses. Every error is a *sqlgov.Refusal.
 type Core interface {
 	Query(ctx context.Context, req sqlgov.Request) (*sqlgov.Result, error)
-	Sources(ctx context.Context, caller sqlgov.Caller) ([]sqlgov.SourceInfo, error)
-	DescribeAccess(ctx context.Context, caller sqlgov.Caller, source string) (map[string]sqlgov.Access, error)
-	DescribeSource(ctx context.Context, caller sqlgov.Caller, source string) ([]sqlgov.ColumnInfo, error)
+	Sources(ctx context.Context, caller sqlgov.Caller) (_ []sqlgov.SourceInfo, decision string, _ error)
+	DescribeAccess(ctx context.Context, caller sqlgov.Caller, source string) (_ map[string]sqlgov.Access, decision string, _ error)
+	DescribeSource(ctx context.Context, caller sqlgov.Caller, source string) (_ []sqlgov.ColumnInfo, decision string, _ error)
+	Discover(ctx context.Context, caller sqlgov.Caller, source string, s sqlgov.Search) (*sqlgov.Discovery, error)
+	RelatedTo(ctx context.Context, caller sqlgov.Caller, assetID string, limit int) (*sqlgov.RelatedDocuments, error)
 	// RecordRefusal writes the audit record of a call that the door turned down itself, and sets r.DecisionID.
 	RecordRefusal(ctx context.Context, caller sqlgov.Caller, source string, r *sqlgov.Refusal)
 }

@@ -81,6 +81,7 @@ func (x *exchange) refused(r *sqlgov.Refusal) ([]byte, *failure) {
 		texts:      [][]byte{[]byte(explain(r))},
 		structured: reason,
 		isError:    r.Kind != sqlgov.HeldForApproval,
+		decision:   r.DecisionID,
 	}), nil
 }
 

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -48,26 +49,37 @@ func (s *scripted) Query(ctx context.Context, req sqlgov.Request) (*sqlgov.Resul
 	return nil, errors.New("dial tcp 10.1.2.3:5432: password=hunter2")
 }
 
-func (s *scripted) Sources(context.Context, sqlgov.Caller) ([]sqlgov.SourceInfo, error) {
-	return []sqlgov.SourceInfo{{ID: "shop", Kind: "postgres", Description: "orders", Roles: []string{"analyst"}, Status: "active"}}, nil
+func (s *scripted) Sources(context.Context, sqlgov.Caller) ([]sqlgov.SourceInfo, string, error) {
+	return []sqlgov.SourceInfo{{ID: "shop", Kind: "postgres", Description: "orders", Roles: []string{"analyst"}, Status: "active"}}, decision, nil
 }
 
-func (s *scripted) DescribeAccess(_ context.Context, _ sqlgov.Caller, source string) (map[string]sqlgov.Access, error) {
+func (s *scripted) DescribeAccess(_ context.Context, _ sqlgov.Caller, source string) (map[string]sqlgov.Access, string, error) {
 	if source != "" && source != "shop" {
-		return map[string]sqlgov.Access{}, nil
+		return map[string]sqlgov.Access{}, decision, nil
 	}
 	return map[string]sqlgov.Access{
 		"shop": {Roles: []string{"analyst"}, Resources: sqlgov.Resources{Enforced: true, Catalogued: true,
 			ScannedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 			Tables:    []sqlgov.TableAccess{{Table: "crm.customers", Columns: []string{"id", "name"}}}}},
-	}, nil
+	}, decision, nil
 }
 
-func (s *scripted) DescribeSource(_ context.Context, _ sqlgov.Caller, source string) ([]sqlgov.ColumnInfo, error) {
+func (s *scripted) DescribeSource(_ context.Context, _ sqlgov.Caller, source string) ([]sqlgov.ColumnInfo, string, error) {
+	if source != "shop" {
+		return nil, "", unknownSource()
+	}
+	return []sqlgov.ColumnInfo{{TableSchema: "crm", TableName: "customers", ColumnName: "id", DataType: "bigint"}}, decision, nil
+}
+
+func (s *scripted) Discover(_ context.Context, _ sqlgov.Caller, source string, search sqlgov.Search) (*sqlgov.Discovery, error) {
 	if source != "shop" {
 		return nil, unknownSource()
 	}
-	return []sqlgov.ColumnInfo{{TableSchema: "crm", TableName: "customers", ColumnName: "id", DataType: "bigint"}}, nil
+	return &sqlgov.Discovery{SourceID: source, Results: []sqlgov.Document{{Name: fmt.Sprintf("%+v", search)}}, DecisionID: decision}, nil
+}
+
+func (s *scripted) RelatedTo(_ context.Context, _ sqlgov.Caller, asset string, _ int) (*sqlgov.RelatedDocuments, error) {
+	return &sqlgov.RelatedDocuments{AssetID: asset, Results: []sqlgov.Document{}, Relations: []sqlgov.Related{}, DecisionID: decision}, nil
 }
 
 func (s *scripted) RecordRefusal(_ context.Context, caller sqlgov.Caller, source string, r *sqlgov.Refusal) {

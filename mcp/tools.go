@@ -27,17 +27,21 @@ type toolFunc func(s *Server, ctx context.Context, caller sqlgov.Caller, args va
 
 // runners are the tools, by name. Each has a file.
 var runners = map[string]toolFunc{
-	"interlock_describe_access": (*Server).describeAccess,
-	"interlock_describe_source": (*Server).describeSource,
-	"interlock_list_sources":    (*Server).listSources,
-	"interlock_query":           (*Server).query,
+	"interlock_describe_access":   (*Server).describeAccess,
+	"interlock_describe_source":   (*Server).describeSource,
+	"interlock_discover":          (*Server).searchSource,
+	"interlock_list_sources":      (*Server).listSources,
+	"interlock_query":             (*Server).query,
+	"interlock_related_documents": (*Server).relatedDocuments,
 }
 
 // formerNames are names of the same tools that still work but are no longer listed.
 var formerNames = map[string]string{
-	"agentgate_describe_source": "interlock_describe_source",
-	"agentgate_list_sources":    "interlock_list_sources",
-	"agentgate_query":           "interlock_query",
+	"agentgate_describe_source":   "interlock_describe_source",
+	"agentgate_discover":          "interlock_discover",
+	"agentgate_list_sources":      "interlock_list_sources",
+	"agentgate_query":             "interlock_query",
+	"agentgate_related_documents": "interlock_related_documents",
 }
 
 // catalogue is made once, from the published file.

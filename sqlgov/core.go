@@ -49,6 +49,9 @@ type Core struct {
 	// StrangerFailures is how many failures a minute are recorded of one client address that proves no identity; 0 means 60.
 	StrangerFailures int
 
+	// Assets finds what sources contain by words; nil means that searches are refused.
+	Assets AssetIndex
+
 	// FactsBytes bounds the cache of facts; 0 means 64 MiB.
 	FactsBytes int64
 	// Limits bound the texts that are analysed; the zero value means the defaults.
@@ -79,6 +82,8 @@ type admission struct {
 	accept func(*analyze.Facts) *Refusal
 	// rehearse is set to judge without running: nothing is recorded unless the request is refused.
 	rehearse bool
+	// looks is what a request that runs no statement does; "" is describe.
+	looks string
 	// continues is set when more rows of a portal are fetched that has run before.
 	continues bool
 	// settings are those of the session that shape what a statement writes, if all of them are known. Nil on doors without

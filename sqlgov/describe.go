@@ -1,6 +1,7 @@
 package sqlgov
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -54,11 +55,11 @@ type ColumnInfo struct {
 	DataType    string `json:"data_type"`
 }
 
-// Sources lists the enabled sources on which the caller holds a grant.
-func (c *Core) Sources(ctx context.Context, caller Caller) ([]SourceInfo, error) {
+// Sources lists the enabled sources on which the caller holds a grant, and names the decision.
+func (c *Core) Sources(ctx context.Context, caller Caller) (_ []SourceInfo, decision string, _ error) {
 	a := &admission{caller: caller}
 	if r := c.look(ctx, a); r != nil {
-		return nil, r
+		return nil, "", r
 	}
 	infos := []SourceInfo{}
 	for _, id := range a.rules.Sources(caller.Identity) {
@@ -73,15 +74,15 @@ func (c *Core) Sources(ctx context.Context, caller Caller) ([]SourceInfo, error)
 		}
 		infos = append(infos, info)
 	}
-	return infos, nil
+	return infos, a.id, nil
 }
 
-// DescribeAccess says what the caller's roles allow and deny, by source. A source that the caller holds no grant on is
-// left out; source "" means all.
-func (c *Core) DescribeAccess(ctx context.Context, caller Caller, source string) (map[string]Access, error) {
+// DescribeAccess says what the caller's roles allow and deny, by source, and names the decision. A source that the caller
+// holds no grant on is left out; source "" means all.
+func (c *Core) DescribeAccess(ctx context.Context, caller Caller, source string) (_ map[string]Access, decision string, _ error) {
 	a := &admission{caller: caller, source: source}
 	if r := c.look(ctx, a); r != nil {
-		return nil, r
+		return nil, "", r
 	}
 	all := map[string]Access{}
 	for _, id := range a.rules.Sources(caller.Identity) {
@@ -89,7 +90,7 @@ func (c *Core) DescribeAccess(ctx context.Context, caller Caller, source string)
 			all[id] = c.access(a, id)
 		}
 	}
-	return all, nil
+	return all, a.id, nil
 }
 
 func (c *Core) access(a *admission, source string) Access {
@@ -118,11 +119,11 @@ func nonNil(s []policy.Statement) []policy.Statement {
 	return s
 }
 
-// DescribeSource lists the columns of a source that the caller may describe.
-func (c *Core) DescribeSource(ctx context.Context, caller Caller, source string) ([]ColumnInfo, error) {
+// DescribeSource lists the columns of a source that the caller may describe, and names the decision.
+func (c *Core) DescribeSource(ctx context.Context, caller Caller, source string) (_ []ColumnInfo, decision string, _ error) {
 	a := &admission{caller: caller, source: source}
 	if r := c.look(ctx, a, c.resolveSource); r != nil {
-		return nil, r
+		return nil, "", r
 	}
 	infos := []ColumnInfo{}
 	for _, t := range a.rules.Access(caller.Identity, source, a.index).Tables {
@@ -130,7 +131,7 @@ func (c *Core) DescribeSource(ctx context.Context, caller Caller, source string)
 			infos = append(infos, ColumnInfo{t.Relation.Schema, t.Relation.Name, col.Name, col.TypeName})
 		}
 	}
-	return infos, nil
+	return infos, a.id, nil
 }
 
 // look admits a request that reads the ruleset and the catalog only: no statement runs, so one record tells it all.
@@ -141,7 +142,7 @@ func (c *Core) look(ctx context.Context, a *admission, more ...func(context.Cont
 			return c.refuse(ctx, a, r)
 		}
 	}
-	j := &audit.Judgement{Verdict: string(policy.Allowed), Kinds: []string{"describe"}}
+	j := &audit.Judgement{Verdict: string(policy.Allowed), Kinds: []string{cmp.Or(a.looks, "describe")}}
 	a.nameVersions(j)
 	rec := a.caller.record(a.source)
 	rec.ID, rec.Time, rec.Judgement = a.id, a.started, j

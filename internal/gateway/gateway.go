@@ -41,6 +41,7 @@ type Gateway struct {
 	Store    *store.Store
 	Audit    *audit.Log
 	Index    *store.Index // of the audit log
+	Assets   *store.Assets
 
 	cfg      *config.Config
 	log      zerolog.Logger
@@ -65,11 +66,11 @@ type Gateway struct {
 }
 
 // Start builds a gateway and starts its listeners. Nothing is left running when it returns an error.
-func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.Logger) (g *Gateway, err error) {
+func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.Logger) (_ *Gateway, err error) {
 	if err := analyze.StackOK(); err != nil {
 		return nil, err
 	}
-	g = &Gateway{cfg: cfg, log: log, version: version, started: time.Now(), failed: make(chan error, 3)}
+	g := &Gateway{cfg: cfg, log: log, version: version, started: time.Now(), failed: make(chan error, 3)}
 	defer func() {
 		if err != nil {
 			g.closeParts()
@@ -106,6 +107,9 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 	if err = g.openAudit(ctx); err != nil {
 		return err
 	}
+	if g.Assets, err = store.OpenAssets(ctx, g.cfg.DataDir); err != nil {
+		return err
+	}
 	if g.upstream, err = NewUpstream(g.cfg); err != nil {
 		return err
 	}
@@ -120,6 +124,7 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 	circuits := g.newBreaker()
 	g.Core = &sqlgov.Core{
 		Rules: g.Rules, Catalogs: g.Catalogs, Keys: g.Keys, Upstream: circuits, Circuit: circuits.Circuit, Audit: g.Audit, Log: g.log,
+		Assets:           g.Assets,
 		StrangerFailures: g.cfg.Limits.StrangerFailures,
 		FactsBytes:       g.cfg.Limits.FactsCacheBytes,
 		Limits: analyze.Limits{
@@ -354,6 +359,9 @@ func (g *Gateway) closeParts() error {
 	}
 	if g.Index != nil {
 		errs = append(errs, g.Index.Close())
+	}
+	if g.Assets != nil {
+		errs = append(errs, g.Assets.Close())
 	}
 	if g.Store != nil {
 		errs = append(errs, g.Store.Close())

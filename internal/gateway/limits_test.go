@@ -471,7 +471,7 @@ func TestRedisLostByOperation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = g.Core.DescribeSource(t.Context(), sqlgov.Caller{Identity: who, KeyID: keys[0].ID, Door: sqlgov.MCP}, "shop")
+		_, _, err = g.Core.DescribeSource(t.Context(), sqlgov.Caller{Identity: who, KeyID: keys[0].ID, Door: sqlgov.MCP}, "shop")
 		var r *sqlgov.Refusal
 		if errors.As(err, &r) {
 			return said{state: r.SQLState}
