@@ -29,7 +29,8 @@ func (x *exchange) call() ([]byte, *failure) {
 		x.server.Core.RecordRefusal(x.r.Context(), caller, args.get("source_id").str, refusal)
 		return x.refused(refusal)
 	}
-	said, decision, err := t.run(x.server, x.r.Context(), caller, args)
+	x.preferStream()
+	said, decision, err := x.run(t, caller, args)
 	if err != nil {
 		return x.refused(asRefusal(err))
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/http"
 	"slices"
@@ -99,8 +100,11 @@ func mirroredName(sent string) (name string, valid bool) {
 // checkMeta wants the keys of _meta that the modern dialect requires in every request.
 func (x *exchange) checkMeta() *failure {
 	meta := x.msg.params.get("_meta")
-	if name, found := strayCase(meta, metaVersion, metaCapabilities, metaClient); found {
+	if name, found := strayCase(meta, metaVersion, metaCapabilities, metaClient, "progressToken"); found {
 		return fail(http.StatusBadRequest, codeInvalidParams, "unknown key %q in _meta: keys are case-sensitive", name)
+	}
+	if token := meta.get("progressToken"); token.shape != absent && token.shape != text && (token.shape != number || bytes.ContainsAny(token.raw, ".eE")) {
+		return fail(http.StatusBadRequest, codeInvalidParams, "progressToken must be a string or an integer")
 	}
 	if x.dialect != modern {
 		return nil

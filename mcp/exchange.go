@@ -20,6 +20,7 @@ type exchange struct {
 	body    []byte
 	msg     message
 	dialect dialect
+	stream  streamed
 }
 
 // method is a JSON-RPC method: what it does and in which dialects it exists.
@@ -155,8 +156,12 @@ func (x *exchange) result(result []byte) {
 	body = append(body, `{"jsonrpc":"2.0","id":`...)
 	body = append(body, x.msg.id...)
 	body = append(body, `,"result":`...)
-	body = append(body, result...)
-	x.send(http.StatusOK, append(body, '}'))
+	body = append(append(body, result...), '}')
+	if x.stream.wanted && x.msg.method == "tools/call" {
+		x.endStream(body)
+		return
+	}
+	x.send(http.StatusOK, body)
 }
 
 // error replies with a JSON-RPC error. The id is left out if the request had none that could be read.
@@ -173,12 +178,22 @@ func (x *exchange) error(f *failure) {
 	x.send(f.status, append(body, "}}"...))
 }
 
-// send writes the reply. It is the only place that does, and it does so once.
-func (x *exchange) send(status int, body []byte) {
+// standardHeaders sets the headers that every reply has.
+func (x *exchange) standardHeaders() {
 	h := x.w.Header()
 	h.Set("X-Correlation-Id", x.correlation)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// send writes the reply, once. If there is a stream, the reply ends it.
+func (x *exchange) send(status int, body []byte) {
+	if x.stream.open {
+		x.endStream(body)
+		return
+	}
+	x.standardHeaders()
+	h := x.w.Header()
 	if len(body) > 0 {
 		h.Set("Content-Type", mediaJSON)
 	}

@@ -91,19 +91,8 @@ func (x *exchange) checkMedia() *failure {
 		return fail(http.StatusUnsupportedMediaType, codeInvalidRequest, "Content-Encoding %s is not supported", coding)
 	}
 	accept := joined(x.r.Header, "Accept")
-	if !accepts(accept, mediaJSON) || !accepts(accept, mediaStream) {
+	if weight(accept, mediaJSON) == 0 || weight(accept, mediaStream) == 0 {
 		return fail(http.StatusNotAcceptable, codeInvalidRequest, "Accept must list both %s and %s", mediaJSON, mediaStream)
 	}
 	return nil
-}
-
-// accepts tells if an Accept header names kind literally, with a weight other than zero.
-func accepts(accept, kind string) bool {
-	for part := range strings.SplitSeq(accept, ",") {
-		got, params, err := mime.ParseMediaType(part)
-		if err == nil && got == kind {
-			return strings.Trim(params["q"], "0.") != "" || params["q"] == ""
-		}
-	}
-	return false
 }

@@ -60,7 +60,9 @@ type Server struct {
 	MaxReplyBytes int           // of the rows of one result, as JSON; 8 MiB
 	MaxConcurrent int           // calls of one identity that may run at the same time; 64
 	BodyTimeout   time.Duration // to receive a body; 30 s
-	WriteTimeout  time.Duration // to send a reply; 1 min
+	WriteTimeout  time.Duration // to send a reply, or an event of a stream; 1 min
+
+	ProgressInterval time.Duration // how often a client that wants to know hears that its call still runs; 2 s
 
 	Version string // of InterLock, for clients to see
 	Log     zerolog.Logger

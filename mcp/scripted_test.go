@@ -16,7 +16,8 @@ import (
 type scripted struct {
 	results  map[string]*sqlgov.Result  // by SQL
 	refusals map[string]*sqlgov.Refusal // by SQL
-	running  chan struct{}              // gets a value when "block" runs; its end is the caller's
+	running  chan struct{}              // gets a value when "block" or "wait" runs
+	release  chan struct{}              // ends "wait"; "block" ends with its caller
 
 	mu       sync.Mutex
 	requests []sqlgov.Request
@@ -39,6 +40,11 @@ func (s *scripted) Query(ctx context.Context, req sqlgov.Request) (*sqlgov.Resul
 		s.running <- struct{}{}
 		<-ctx.Done()
 		return nil, &sqlgov.Refusal{Kind: sqlgov.Canceled, SQLState: "57014", Message: "canceled", Err: ctx.Err()}
+	}
+	if req.SQL == "wait" {
+		s.running <- struct{}{}
+		<-s.release
+		req.SQL = "select 1"
 	}
 	if r, found := s.refusals[req.SQL]; found {
 		return nil, r
@@ -116,7 +122,7 @@ func (oneKey) Bearer(_ context.Context, token string) (string, string, error) {
 // newScripted is a server in front of a core that refuses in every way there is: the statement "refuse N" gets the
 // refusal of kind N.
 func newScripted() (*mcp.Server, *scripted) {
-	core := &scripted{running: make(chan struct{}, 1), results: map[string]*sqlgov.Result{}, refusals: map[string]*sqlgov.Refusal{}}
+	core := &scripted{running: make(chan struct{}, 1), release: make(chan struct{}), results: map[string]*sqlgov.Result{}, refusals: map[string]*sqlgov.Refusal{}}
 	core.results["select 1"] = &sqlgov.Result{
 		DecisionID: decision,
 		Columns:    []sqlgov.ResultColumn{{Name: "?column?", Type: 23, TypeName: "integer"}},
