@@ -23,6 +23,12 @@ await s.run('Knex and Drizzle', {
     }))
     assert.equal((await knex('crm.customers').select('id').limit(1)).length, 1)
   },
+  'Knex looks tables and columns up': async () => {
+    assert.equal(await knex.schema.withSchema('crm').hasTable('customers'), true)
+    assert.equal(await knex.schema.withSchema('hr').hasTable('salaries'), false)
+    const columns = Object.keys(await knex('customers').withSchema('crm').columnInfo())
+    assert.ok(columns.includes('name') && !columns.includes('ssn'))
+  },
   'Drizzle builds and runs a query': async () => {
     const rows = await db.select({ name: customers.name, n: sql`1` }).from(customers).where(eq(customers.id, 7))
     assert.equal(rows.length, 1)

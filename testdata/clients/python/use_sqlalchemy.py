@@ -46,4 +46,16 @@ def big():
         expect("rows", sum(1 for _ in result), BIG_ROWS)
 
 
-run("SQLAlchemy", [types, expression, refused, big])
+def inspects():
+    "inspects what may be seen, and nothing else"
+    inspector = sa.inspect(engine)
+    expect("schemas", {"crm", "sales"} <= set(inspector.get_schema_names()), True)
+    expect("hidden schema", "hr" in inspector.get_schema_names(), False)
+    for table in inspector.get_table_names("crm") + inspector.get_view_names("crm"):
+        for of in ("columns", "pk_constraint", "foreign_keys", "indexes", "unique_constraints", "check_constraints", "table_comment"):
+            getattr(inspector, "get_" + of)(table, "crm")
+    names = {c["name"] for c in inspector.get_columns("customers", "crm")}
+    expect("columns", ("name" in names, "ssn" in names), (True, False))
+
+
+run("SQLAlchemy", [types, expression, refused, big, inspects])
