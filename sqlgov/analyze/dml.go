@@ -222,7 +222,7 @@ func (a *analysis) assign(v value, rel *catalog.Relation, to slot, action WriteA
 func (a *analysis) onConflict(s *scope, rel *catalog.Relation, target *entry, n *pg.OnConflictClause) {
 	if n.Infer != nil {
 		outside := s.items
-		s.items = []*item{{entry: target, columns: true}}
+		s.items = []*item{{entry: target, named: true, columns: true}}
 		a.arbiter(s, rel, n.Infer)
 		s.items = outside
 	}
@@ -342,17 +342,30 @@ func (a *analysis) setClause(s *scope, rel *catalog.Relation, list []*pg.Node) {
 	}
 }
 
-// multiSource is the right side of SET (a, b) = (SELECT ...): the values of a subquery. A row's fields are taken one by one.
+// multiSource is the right side of SET (a, b) = (SELECT ...) or = ROW(excluded.*): all values at once. The fields of any
+// other row are taken one by one, for there may be a DEFAULT among them; then there are none.
 func (a *analysis) multiSource(s *scope, n *pg.MultiAssignRef) []value {
-	link := n.Source.GetSubLink()
-	if link == nil || link.SubLinkType != pg.SubLinkType_EXPR_SUBLINK {
+	var values []value
+	switch link := n.Source.GetSubLink(); {
+	case link.GetSubLinkType() == pg.SubLinkType_EXPR_SUBLINK:
+		values = a.subquery(s, link.Subselect).values()
+	case hasStar(n.Source.GetRowExpr().GetArgs()):
+		values = a.exprList(s, n.Source.GetRowExpr().Args)
+	default:
 		return nil
 	}
-	values := a.subquery(s, link.Subselect).values()
 	if len(values) != int(n.Ncolumns) {
-		failAt(link.Location, "42601", "number of columns does not match number of values")
+		failAt(location(n.Source), "42601", "number of columns does not match number of values")
 	}
 	return values
+}
+
+// hasStar reports if one of a list stands for several values.
+func hasStar(list []*pg.Node) bool {
+	return slices.ContainsFunc(list, func(n *pg.Node) bool {
+		fields := n.GetColumnRef().GetFields()
+		return len(fields) > 0 && fields[len(fields)-1].GetAStar() != nil
+	})
 }
 
 func (a *analysis) assignMulti(s *scope, rel *catalog.Relation, sl slot, n *pg.MultiAssignRef, many []value) {

@@ -694,3 +694,5 @@ select * from shop.spans('{[1,2)}'::int4multirange, 1.5);
 select (shop.twins('x'::text)).column2, (shop.twins(1)).column1, t.* from customers, shop.twins(born) t;
 select * from shop.common(1, 2.5::float8, 3);
 select xmlserialize(content '<a/>'::xml as varchar(20)), xmlserialize(content '<a/>'::xml as char(10)), xmlserialize(content '<a/>'::xml as text);
+insert into serials (id, v) values (1, 'x') on conflict (id) do update set (id, v) = row(excluded.*);
+insert into items as i (order_id, line, sku, qty) values (91, 1, 's', 1) on conflict (lower(i.sku), order_id) where i.qty > 0 do nothing;
