@@ -9,9 +9,19 @@ import (
 	"interlock/sqlgov"
 )
 
-// call runs a tool: who asks, is there room, which tool, are its arguments right, run it. Whatever is refused on the
-// way is in the audit log before the client hears of it.
+// call answers tools/call.
 func (x *exchange) call() ([]byte, *failure) {
+	x.preferStream()
+	said, refusal := x.perform()
+	if refusal != nil {
+		return x.refused(refusal)
+	}
+	return x.complete(said), nil
+}
+
+// perform runs a tool: who asks, is there room, which tool, are its arguments right, run it. Whatever is refused on the
+// way is in the audit log before the client hears of it.
+func (x *exchange) perform() (content, *sqlgov.Refusal) {
 	caller, refusal := x.authenticate()
 	if refusal == nil && !x.server.calls.enter(caller.Identity, or(x.server.MaxConcurrent, defaultMaxConcurrent)) {
 		refusal = &sqlgov.Refusal{Kind: sqlgov.RateLimited, SQLState: "53400",
@@ -27,17 +37,16 @@ func (x *exchange) call() ([]byte, *failure) {
 	}
 	if refusal != nil {
 		x.server.Core.RecordRefusal(x.r.Context(), caller, args.get("source_id").str, refusal)
-		return x.refused(refusal)
+		return content{}, refusal
 	}
-	x.preferStream()
 	said, decision, err := x.run(t, caller, args)
 	if err != nil {
-		return x.refused(asRefusal(err))
+		return content{}, asRefusal(err)
 	}
 	if decision != "" {
 		x.correlation, said.decision = decision, decision
 	}
-	return x.complete(said), nil
+	return said, nil
 }
 
 // tool finds the tool and checks the arguments.

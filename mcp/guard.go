@@ -80,6 +80,17 @@ func canonicalOrigin(s string) string {
 
 // checkMedia wants a JSON body in UTF-8 and a client that takes either form of reply.
 func (x *exchange) checkMedia() *failure {
+	if failed := x.checkBodyType(); failed != nil {
+		return failed
+	}
+	accept := joined(x.r.Header, "Accept")
+	if weight(accept, mediaJSON) == 0 || weight(accept, mediaStream) == 0 {
+		return fail(http.StatusNotAcceptable, codeInvalidRequest, "Accept must list both %s and %s", mediaJSON, mediaStream)
+	}
+	return nil
+}
+
+func (x *exchange) checkBodyType() *failure {
 	kind, params, err := mime.ParseMediaType(joined(x.r.Header, "Content-Type"))
 	if err != nil || kind != mediaJSON {
 		return fail(http.StatusUnsupportedMediaType, codeInvalidRequest, "Content-Type must be %s", mediaJSON)
@@ -89,10 +100,6 @@ func (x *exchange) checkMedia() *failure {
 	}
 	if coding := joined(x.r.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return fail(http.StatusUnsupportedMediaType, codeInvalidRequest, "Content-Encoding %s is not supported", coding)
-	}
-	accept := joined(x.r.Header, "Accept")
-	if weight(accept, mediaJSON) == 0 || weight(accept, mediaStream) == 0 {
-		return fail(http.StatusNotAcceptable, codeInvalidRequest, "Accept must list both %s and %s", mediaJSON, mediaStream)
 	}
 	return nil
 }

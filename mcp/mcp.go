@@ -126,7 +126,7 @@ func (s *Server) httpServer() *http.Server {
 	return s.http.server
 }
 
-// ServeHTTP answers POST /mcp. Every other path is a 404 with a JSON body: clients look for OAuth metadata under
+// ServeHTTP answers POST /mcp, and the routes that came before it. Every other path is a 404 with a JSON body: clients look for OAuth metadata under
 // /.well-known/ and take a page of HTML there for a broken server.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.active.enter() {
@@ -136,7 +136,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.active.leave()
 	x := &exchange{server: s, w: w, r: r, correlation: ulid.Make().String()}
 	x.limitTime()
+	former, isFormer := formerRoutes[r.URL.Path]
 	switch {
+	case isFormer:
+		x.serveFormer(former)
 	case r.URL.Path != Path:
 		x.plain(http.StatusNotFound, "not_found", "The MCP endpoint is POST "+Path+".")
 	case r.Method != http.MethodPost:

@@ -53,6 +53,26 @@ var wordings = map[sqlgov.Kind]wording{
 
 // refused answers a tool call that was turned down.
 func (x *exchange) refused(r *sqlgov.Refusal) ([]byte, *failure) {
+	r, w := x.worded(r)
+	how := w.handshake
+	if x.dialect == modern {
+		how = w.modern
+	}
+	reason := w.reason(r)
+	if how.code != 0 {
+		x.challenge(how.http)
+		return nil, &failure{status: how.http, code: how.code, message: explain(r), data: reason}
+	}
+	return x.complete(content{
+		texts:      [][]byte{[]byte(explain(r))},
+		structured: reason,
+		isError:    r.Kind != sqlgov.HeldForApproval,
+		decision:   r.DecisionID,
+	}), nil
+}
+
+// worded returns what the client is told of a refusal, and has its log line and its headers in place.
+func (x *exchange) worded(r *sqlgov.Refusal) (*sqlgov.Refusal, wording) {
 	w, known := wordings[r.Kind]
 	if !known || r.Kind == sqlgov.Internal {
 		w = wordings[sqlgov.Internal]
@@ -62,27 +82,18 @@ func (x *exchange) refused(r *sqlgov.Refusal) ([]byte, *failure) {
 	if r.Kind == sqlgov.Internal {
 		r.Hint = "An operator finds the cause in the log under " + x.correlation + "."
 	}
-	how := w.handshake
-	if x.dialect == modern {
-		how = w.modern
-	}
 	if r.RetryAfter > 0 {
 		seconds := (r.RetryAfter + time.Second - 1) / time.Second
 		x.w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
-	reason := w.reason(r)
-	if how.code != 0 {
-		if how.http == http.StatusUnauthorized {
-			x.w.Header().Set("WWW-Authenticate", "Bearer")
-		}
-		return nil, &failure{status: how.http, code: how.code, message: explain(r), data: reason}
+	return r, w
+}
+
+// challenge says how to authenticate, in a reply that has this HTTP status (RFC 9110, section 15.5.2).
+func (x *exchange) challenge(status int) {
+	if status == http.StatusUnauthorized {
+		x.w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	return x.complete(content{
-		texts:      [][]byte{[]byte(explain(r))},
-		structured: reason,
-		isError:    r.Kind != sqlgov.HeldForApproval,
-		decision:   r.DecisionID,
-	}), nil
 }
 
 // note keeps the decision id for the reply's header, and puts the cause where operators look.
