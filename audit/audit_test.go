@@ -157,7 +157,7 @@ func TestRoundTrip(t *testing.T) {
 	rec.Judgement = &Judgement{Reasons: json.RawMessage("[1,{\"a\":\"b\"}]"), Write: true, Ruleset: 9}
 	fillStrings(reflect.ValueOf(rec).Elem(), nasty)
 	fillStrings(reflect.ValueOf(rec.Judgement).Elem(), nasty)
-	out := &Outcome{Status: Refused, Rows: 1, Bytes: 2, Duration: 3 * time.Second, Refusal: &Refusal{}}
+	out := &Outcome{Status: Refused, Rows: 1, Bytes: 2, Duration: 3 * time.Second, Refusal: &Refusal{}, Masks: []Masked{{Mask: "email", Columns: []string{"crm.customers.email"}, Values: 7}, {Mask: "null"}}}
 	fillStrings(reflect.ValueOf(out.Refusal).Elem(), nasty)
 	out.SQLState = "42501"
 	must(t, l.Request(ctx, rec, out))

@@ -169,7 +169,24 @@ func appendOutcome(b []byte, out *Outcome) []byte {
 		b = appendString(b, "hint", r.Hint)
 		b = append(b, '}')
 	}
-	return append(b, '}')
+	return append(appendMasks(b, out.Masks), '}')
+}
+
+func appendMasks(b []byte, masks []Masked) []byte {
+	for i, m := range masks {
+		if i == 0 {
+			b = append(b, `,"masks":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendQuoted(append(b, `{"mask":`...), m.Mask)
+		b = appendStrings(b, "columns", m.Columns)
+		b = append(appendInt(b, "values", m.Values), '}')
+		if i == len(masks)-1 {
+			b = append(b, ']')
+		}
+	}
+	return b
 }
 
 // appendName appends ,"name": where name needs no escape.

@@ -85,6 +85,14 @@ type Outcome struct {
 	Bytes    int64         `json:"bytes,omitempty"` // of the result
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Refusal  *Refusal      `json:"refusal,omitempty"`
+	Masks    []Masked      `json:"masks,omitempty"` // an entry for each result column that was masked
+}
+
+// Masked is what was masked in one result column. It holds no value.
+type Masked struct {
+	Mask    string   `json:"mask"`    // its name, or "null"
+	Columns []string `json:"columns"` // schema.table.column of the masked columns behind it
+	Values  int64    `json:"values"`
 }
 
 // Refusal is what the caller was told. Every text is the gateway's own.

@@ -110,8 +110,8 @@ func appendRows(dst []byte, res *sqlgov.Result, limit int) ([]byte, int) {
 	return append(dst, ']'), len(res.Rows)
 }
 
-// appendColumns appends the description of the columns: their real names, their types and, where it differs from the
-// name, their member name in a row.
+// appendColumns appends the description of the columns: their real names, their types, their masks if they
+// have one and, where it differs from the name, their member name in a row.
 func appendColumns(dst []byte, columns []sqlgov.ResultColumn) []byte {
 	dst = append(dst, '[')
 	for i, key := range columnKeys(columns) {
@@ -122,7 +122,11 @@ func appendColumns(dst []byte, columns []sqlgov.ResultColumn) []byte {
 		if key != columns[i].Name {
 			dst = appendString(append(dst, `,"key":`...), key)
 		}
-		dst = append(appendString(append(dst, `,"type":`...), columns[i].TypeName), '}')
+		dst = appendString(append(dst, `,"type":`...), columns[i].TypeName)
+		if columns[i].Mask != "" {
+			dst = appendString(append(dst, `,"masked":`...), columns[i].Mask)
+		}
+		dst = append(dst, '}')
 	}
 	return append(dst, ']')
 }

@@ -118,8 +118,8 @@ func play(t *testing.T, c *attack, d *attackDatabase, at door) *transcript {
 	return tr
 }
 
-// secrets are the planted values that the analyst must never see: what is in columns that are not granted and not in
-// granted ones, and what is hidden in catalogs.
+// secrets are the planted values that the analyst must never see: what is in columns that are not granted, or masked, and
+// not in others, and what is hidden in catalogs.
 type secrets struct {
 	values []string
 	names  []string // identifiers of what is not granted
@@ -130,10 +130,11 @@ var token = regexp.MustCompile(`[A-Za-z0-9_.@-]{6,}`)
 
 func plantedSecrets(t *testing.T, d *attackDatabase) *secrets {
 	t.Helper()
-	granted := map[string]bool{}
+	granted, masked := map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(string(attackFile(t, "governance.yaml"))) {
 		if item := strings.TrimSpace(line); strings.HasPrefix(item, "- app.") {
-			granted[strings.TrimPrefix(item, "- ")] = true
+			name, isMasked := strings.CutSuffix(strings.TrimPrefix(item, "- "), " # masked")
+			granted[name], masked[name] = true, isMasked
 		}
 	}
 	found, public := map[string]bool{"fdw-mapping-password": true}, map[string]bool{}
@@ -144,7 +145,10 @@ func plantedSecrets(t *testing.T, d *attackDatabase) *secrets {
 		schema, table, column := col[0], col[1], col[2]
 		values, ids := found, names
 		if granted[schema+"."+table+"."+column] {
-			values, ids = public, publicNames
+			ids = publicNames
+			if values = public; masked[schema+"."+table+"."+column] {
+				values = found
+			}
 			ids[schema], ids[table] = true, true
 		}
 		ids[column] = true

@@ -80,6 +80,7 @@ type door interface {
 type wire struct {
 	dsn      string
 	extended bool
+	binary   bool // results come in binary format
 	oid      func(function string) uint32
 
 	conn *pgconn.PgConn
@@ -176,7 +177,11 @@ func (w *wire) runExtended(ctx context.Context, s step) reply {
 		r := w.conn.ExecPrepared(ctx, s.Exec, values, nil, nil).Read()
 		return replied(r.Err, r)
 	}
-	r := w.conn.ExecParams(ctx, s.Q, values, nil, nil, nil).Read()
+	var formats []int16
+	if w.binary {
+		formats = []int16{1}
+	}
+	r := w.conn.ExecParams(ctx, s.Q, values, nil, nil, formats).Read()
 	return replied(r.Err, r)
 }
 

@@ -46,6 +46,8 @@ type Core struct {
 	Circuit func(source string) (again time.Duration, open bool)
 	// Approvals holds statements for people; nil means that what a policy holds is refused.
 	Approvals *Approvals
+	// Secret resolves the reference to the key of a mask. Nil means that there are no keys.
+	Secret func(ref string) (string, error)
 	// StrangerFailures is how many failures a minute are recorded of one client address that proves no identity; 0 means 60.
 	StrangerFailures int
 
@@ -93,7 +95,9 @@ type admission struct {
 	approved *Approval
 	// place is that of the session; nil means that the request has one of its own.
 	place *place
-	leave func() // gives up what was taken of place; nil if nothing was
+	// maskedRows counts the rows of which something was masked.
+	maskedRows int64
+	leave      func() // gives up what was taken of place; nil if nothing was
 
 	rules    *policy.Ruleset
 	src      *policy.SourceSpec
@@ -112,7 +116,7 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.bound, c.meter, c.hold, c.queue, c.intend,
+		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.keepData, c.bound, c.meter, c.hold, c.queue, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
 			a.leaveTurn()

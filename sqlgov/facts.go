@@ -38,6 +38,7 @@ type ruledDecision struct {
 	*policy.Decision
 	rules     *policy.Ruleset
 	judgement *audit.Judgement
+	compiled  maskCache
 }
 
 // judge sets a.judged to the facts of a.sql. Facts that depend on the session are not cached.

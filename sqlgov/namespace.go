@@ -7,9 +7,25 @@ type preparedStatement struct {
 	sql    string
 	params []catalog.OID
 	judged *judged
-	bound  bindFrame // of a portal, if full texts are kept
-	taken  *taken    // of a portal: what has been handed out of it
-	ran    bool      // of a portal: it was executed before. Of the goroutine that takes the client's messages
+	bound  bindFrame     // of a portal, if full texts are kept, or a parameter may have to be looked at
+	format resultFormats // of a portal
+	taken  *taken        // of a portal: what has been handed out of it
+	ran    bool          // of a portal: it was executed before. Of the goroutine that takes the client's messages
+}
+
+// assigns reports if the statement writes parameters into columns as they are.
+func (st *preparedStatement) assigns() bool {
+	if st.judged == nil {
+		return false
+	}
+	for i := range st.judged.facts.Statements {
+		for _, assigned := range st.judged.facts.Statements[i].Assigned {
+			if assigned.Param > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // objectKey names a prepared statement ('S') or a portal ('P'). SQL's PREPARE shares the namespace of Parse.

@@ -9,6 +9,7 @@ import (
 
 	"interlock/audit"
 	"interlock/catalog"
+	"interlock/redact"
 	"interlock/sqlgov/analyze"
 	"interlock/sqlgov/policy"
 )
@@ -42,6 +43,7 @@ type Result struct {
 type ResultColumn struct {
 	Name     string
 	Type     catalog.OID
+	Mask     string // name of its mask, "null" if it is hidden whole, "" if it is shown as it is
 	TypeName string // as format_type prints it, without its modifier: "integer", "numeric"
 }
 
@@ -97,6 +99,7 @@ type collector struct {
 	res      *Result
 	maxBytes int64
 	bytes    int64
+	masks    *redact.Row // nil if nothing is masked
 }
 
 // errWithheld stops a statement whose result must not be released; the refusal says why.
@@ -188,9 +191,13 @@ func (c *collector) fields(fields []Field) error {
 		c.a.core.witnessAlarm(c.a.caller, c.a.source, c.a.id, r.Detail)
 		return errWithheld{r}
 	}
+	var err error
+	if c.masks, err = c.a.masksFor(0, nil); err != nil {
+		return errWithheld{c.a.unmaskable(err)}
+	}
 	c.res.Columns = make([]ResultColumn, len(fields))
 	for i, f := range fields {
-		c.res.Columns[i] = ResultColumn{Name: f.Name, Type: f.Type, TypeName: typeName(c.a.index, f.Type)}
+		c.res.Columns[i] = ResultColumn{Name: f.Name, Type: f.Type, Mask: c.a.maskOf(i), TypeName: typeName(c.a.index, f.Type)}
 	}
 	return nil
 }
@@ -202,10 +209,15 @@ func (c *collector) row(values [][]byte) error {
 	}
 	row := make([][]byte, len(values))
 	for i, v := range values {
-		c.bytes += int64(len(v)) + 4
 		if v != nil {
 			row[i] = append([]byte{}, v...)
 		}
+	}
+	if err := c.mask(row); err != nil {
+		return err
+	}
+	for _, v := range row {
+		c.bytes += int64(len(v)) + 4
 	}
 	if c.bytes > c.maxBytes {
 		return errWithheld{&Refusal{Kind: ResponseTooLarge, SQLState: "54000",

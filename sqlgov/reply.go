@@ -70,15 +70,7 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 	case ErrorResponse:
 		return s.takeError(r)
 	case DataRow:
-		if o := s.front(); o != nil {
-			if !s.row(o, len(r.Frame)) {
-				return Output{}, false
-			}
-			o.bytes += int64(len(r.Frame))
-			o.rows++
-			o.returned = true
-		}
-		return Output{Frame: r.Frame}, true
+		return s.takeRow(r)
 	case RowDescription:
 		return s.takeFields(r)
 	case CommandComplete, EmptyQuery, PortalSuspended:
@@ -91,6 +83,25 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 	default:
 		return s.alarm(fmt.Sprintf("the server sent an unexpected message of type %q", byte(r.Kind))), true
 	}
+}
+
+// takeRow accounts for a row and masks what has to be masked of it.
+func (s *Session) takeRow(r *Reply) (Output, bool) {
+	o := s.front()
+	if o == nil || o.run == nil {
+		return s.alarm("the server sent a row that nobody asked for"), true
+	}
+	if !s.row(o, len(r.Frame)) {
+		return Output{}, false
+	}
+	frame, ok := s.mask(o, r.Frame)
+	if !ok {
+		return Output{}, false
+	}
+	o.bytes += int64(len(frame))
+	o.rows++
+	o.returned = true
+	return Output{Frame: frame}, true
 }
 
 // front returns the message whose replies come now.
@@ -285,6 +296,9 @@ func (s *Session) takeFields(r *Reply) (Output, bool) {
 	}
 	if refusal := o.run.witness(o.statement, r.Fields); refusal != nil {
 		return s.alarm(refusal.Detail), true
+	}
+	if len(o.run.obligations().Masks) > 0 {
+		o.formats = formatsOf(r.Fields)
 	}
 	if o.kind == opDescribe {
 		s.pop()

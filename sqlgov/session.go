@@ -9,6 +9,7 @@ import (
 
 	"interlock/audit"
 	"interlock/catalog"
+	"interlock/redact"
 	"interlock/sqlgov/policy"
 )
 
@@ -45,8 +46,9 @@ type Session struct {
 	names       namespace
 	shaped      map[string]string // settings that shape what is written; see settings
 
-	tally tally
-	place place
+	masked []byte // the row that Next has returned last
+	tally  tally
+	place  place
 }
 
 // maxInFlight bounds the messages of a session whose replies are not complete. The server holds back up to 8 KiB of
@@ -69,7 +71,10 @@ type op struct {
 	bytes     int64
 	sqlstate  string
 
-	taken   *taken   // of the portal or the Query
+	taken   *taken        // of the portal or the Query
+	formats resultFormats // of the result that comes now
+	masks   *redact.Row   // of statement masksOf-1, nil if nothing of it is masked
+	masksOf int
 	stopped *Refusal // why its rows are withheld from here on
 	rest    int      // bytes withheld
 	timer   atomic.Pointer[time.Timer]
@@ -155,6 +160,7 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 	}
 	bound := *st
 	bound.taken = &taken{}
+	bound.format = bindFrame(frame).formats()
 	bound.bound = s.boundFrame(st, frame)
 	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: &bound}}}, frame)
 }
@@ -207,7 +213,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 	}
 	st.ran = true
 	s.tally.statements.Add(1)
-	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts), taken: st.taken}, frame)
+	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts), taken: st.taken, formats: st.format}, frame)
 }
 
 // CloseObject takes a Close message for a statement ('S') or a portal ('P').

@@ -77,7 +77,7 @@ func changesSettings(f *analyze.Facts) bool {
 // may have to wait for people.
 func (s *Session) boundFrame(st *preparedStatement, frame []byte) bindFrame {
 	rules := s.core.Rules.Current()
-	if rules == nil || rules.Document.Audit.KeepText == "" && (s.core.Approvals == nil || !rules.Holding() || !st.mayChange()) {
+	if rules == nil || rules.Document.Audit.KeepText == "" && !st.assigns() && (s.core.Approvals == nil || !rules.Holding() || !st.mayChange()) {
 		return nil
 	}
 	return bytes.Clone(frame)

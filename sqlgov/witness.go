@@ -31,7 +31,7 @@ func (a *admission) witness(statement int, fields []Field) *Refusal {
 			return disagreement("column %d comes from relation %d, column %d, which was not reported", i+1, f.Relation, f.Num)
 		}
 	}
-	return nil
+	return a.witnessMasks(statement, fields)
 }
 
 // reported reports if a statement was found to read a column. A whole row has number 0 and reads every column.
@@ -61,14 +61,14 @@ func (a *admission) reduce(e *UpstreamError) *UpstreamError {
 	if !a.withholds() || strings.HasPrefix(e.SQLState, "25") { // the transaction's state, which holds no data
 		return e
 	}
-	return &UpstreamError{Severity: e.Severity, SQLState: e.SQLState, Message: reducedMessage(e), Position: e.Position,
+	return &UpstreamError{Severity: e.Severity, SQLState: e.SQLState, Message: a.reducedMessage(e), Position: e.Position,
 		Hint: "Details are withheld because the statement touches a table with columns that you may not read."}
 }
 
 // reducedMessage keeps the message of errors whose text is fixed or names only what the caller typed. Data exceptions
 // and integrity violations can quote values, names of hidden columns and constraints, so they are named by their
 // condition.
-func reducedMessage(e *UpstreamError) string {
+func (a *admission) reducedMessage(e *UpstreamError) string {
 	if len(e.SQLState) != 5 {
 		return "error on the server"
 	}
@@ -87,6 +87,9 @@ func reducedMessage(e *UpstreamError) string {
 	switch e.SQLState[:2] {
 	case "22", "23", "44", "P0", "XX", "38", "39":
 		return "the server refused a value (SQLSTATE " + e.SQLState + ")"
+	}
+	if a.decision.WithholdAll && !holdsNoValue(e.SQLState) {
+		return "the server refused the statement (SQLSTATE " + e.SQLState + ")"
 	}
 	return e.Message
 }

@@ -138,6 +138,7 @@ func (g *governance) shape() shape {
 			{"identities", &table{"Identities by name. For PostgreSQL clients the name is the user name.", g.identity}},
 			{"groups", &table{"Groups by name: the people who may approve what policies hold.", g.group}},
 			{"labels", &table{"Labels by name. A label names columns, for the conditions of policies.", g.label}},
+			{"masks", &table{"Masks by name. Source roles and policies put them on columns.", g.mask}},
 			{"policies", &table{"Policies by name.", g.policy}},
 			{"audit", &object{
 				about: "What the audit log keeps.",
@@ -252,6 +253,13 @@ func (g *governance) role(key *yaml.Node) shape {
 		fields: []field{
 			{"source", words(&role.Source, "", "Id of the source.")},
 			{"permissions", &list{about: "A deny wins over every allow. What nothing allows is refused.", item: func() shape { return permissionShape(&role) }}},
+			{"masks", &list{about: "Columns that the role may read only masked. A mask takes away: it counts beside every other role, and where two masks meet nothing is shown.",
+				item: func() shape {
+					return maskRuleShape("A mask on columns.", func(m *policy.MaskRule, at *yaml.Node) {
+						m.Line = at.Line
+						role.Masks = append(role.Masks, *m)
+					})
+				}}},
 		},
 		done: func(*reader, func(string) *yaml.Node) { g.doc.Roles = append(g.doc.Roles, role) },
 	}

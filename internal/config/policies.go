@@ -30,7 +30,6 @@ func (g *governance) policy(key *yaml.Node) shape {
 	var state string
 	return &object{
 		about: "A policy is judged after source roles and can only take away. Every policy is judged; the strictest effect counts.",
-		later: map[string]string{"mask": "values cannot be masked yet; refuse the columns, or leave them out of the source roles"},
 		fields: []field{
 			{"state", choice(&state, string(policy.Active), "A draft is checked only. A dry-run is judged and recorded, and not enforced.",
 				string(policy.Draft), string(policy.DryRun), string(policy.Active))},
@@ -43,6 +42,7 @@ func (g *governance) policy(key *yaml.Node) shape {
 			{"hold", holdShape(&p.Hold)},
 			{"limit", rateShape(&p.Limit)},
 			{"cap", capShape(&p.Cap)},
+			{"mask", maskRuleShape("Masks columns of the result.", func(m *policy.MaskRule, _ *yaml.Node) { p.Mask = m })},
 		},
 		done: func(*reader, func(string) *yaml.Node) {
 			p.State = policy.State(state)

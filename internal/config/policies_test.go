@@ -82,7 +82,7 @@ func TestPoliciesThatAreWrong(t *testing.T) {
 		change, want string
 		schema       bool // can know
 	}{
-		{`refuse: true => mask: full`, "f.yaml:17:5: values cannot be masked yet", true},
+		{`refuse: true => mask: full`, "f.yaml:17:11: must be a mapping", true},
 		{`refuse: true => refuse: maybe`, "f.yaml:17:13: must be true or false", true},
 		{`refuse: true => deny: true`, `f.yaml:17:5: unknown key "deny"`, true},
 		{`    refuse: true => `, "f.yaml:15:3: the policy does nothing", false},

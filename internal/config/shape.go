@@ -38,8 +38,7 @@ type object struct {
 	about    string
 	fields   []field
 	required []string
-	oneOf    []string          // keys of which exactly one must be there
-	later    map[string]string // keys that are not known yet, with what to say of them
+	oneOf    []string // keys of which exactly one must be there
 	// done is called when the fields have been read. node returns the node of a key, or of the object if it is absent.
 	done func(r *reader, node func(key string) *yaml.Node)
 }
@@ -57,9 +56,7 @@ func (o *object) read(r *reader, n *yaml.Node) {
 	nodes := make(map[string]*yaml.Node)
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
-		if why := o.later[key.Value]; why != "" {
-			r.fail(key, "%s", why)
-		} else if !slices.ContainsFunc(o.fields, func(f field) bool { return f.key == key.Value }) {
+		if !slices.ContainsFunc(o.fields, func(f field) bool { return f.key == key.Value }) {
 			r.fail(key, "unknown key %q%s", key.Value, policy.Suggest(key.Value, o.keys()))
 		}
 		nodes[key.Value] = n.Content[i+1]

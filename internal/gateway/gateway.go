@@ -125,6 +125,7 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 	g.Core = &sqlgov.Core{
 		Rules: g.Rules, Catalogs: g.Catalogs, Keys: g.Keys, Upstream: circuits, Circuit: circuits.Circuit, Audit: g.Audit, Log: g.log,
 		Assets:           g.Assets,
+		Secret:           config.Resolve,
 		StrangerFailures: g.cfg.Limits.StrangerFailures,
 		FactsBytes:       g.cfg.Limits.FactsCacheBytes,
 		Limits: analyze.Limits{

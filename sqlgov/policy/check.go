@@ -67,6 +67,13 @@ func Check(doc *Document) Problems {
 		c.identity(&doc.Identities[i], seen)
 	}
 	c.labels()
+	c.masks()
+	for i := range doc.Roles {
+		for k := range doc.Roles[i].Masks {
+			m := &doc.Roles[i].Masks[k]
+			c.maskRule([]string{"source_roles", doc.Roles[i].Name, "masks", strconv.Itoa(k)}, m.Line, m)
+		}
+	}
 	c.groups()
 	c.policies()
 	return c.problems

@@ -68,7 +68,7 @@ func (c *checker) policy(path []string, p *PolicySpec) {
 	}
 	switch effects := p.Effects(); {
 	case len(effects) == 0:
-		c.report(path, p.Line, "the policy does nothing; give it one of refuse, hold, read_only, cap and limit")
+		c.report(path, p.Line, "the policy does nothing; give it one of refuse, hold, read_only, cap, limit and mask")
 	case p.Refuse && len(effects) > 1:
 		c.report(path, p.Line, "the policy refuses, so its %s can never matter", strings.Join(effects[1:], " and "))
 	}
@@ -86,6 +86,9 @@ func (c *checker) effects(at func(string) []string, p *PolicySpec) {
 		if l.Per != "" && !slices.Contains(RatePers, l.Per) {
 			c.report(at("limit"), p.Line, "unknown key %q of a limit; limits are per identity, identity_source or rule", l.Per)
 		}
+	}
+	if p.Mask != nil {
+		c.maskRule(at("mask"), p.Line, p.Mask)
 	}
 	if k := p.Cap; k != nil && (k.Rows < 0 || k.Bytes < 0 || k.Time < 0 || *k == CapSpec{}) {
 		c.report(at("cap"), p.Line, "a cap needs rows, bytes or time, more than 0")

@@ -29,6 +29,7 @@ type grantKey struct{ identity, source string }
 type grantSet struct {
 	roles []string
 	rules map[Action][]rule
+	masks []*maskRule
 	// readsAll is set when select is allowed on everything outside the system schemas and denied on nothing.
 	readsAll bool
 }
@@ -70,7 +71,7 @@ func Compile(doc *Document) (*Ruleset, error) {
 		who := &doc.Identities[i]
 		r.people[who.Name] = who
 		for _, g := range who.Grants {
-			r.grants[grantKey{who.Name, g.Source}] = compileGrant(g, roles)
+			r.grants[grantKey{who.Name, g.Source}] = compileGrant(g, roles, doc)
 		}
 	}
 	r.policies, err = compilePolicies(doc)
@@ -88,12 +89,17 @@ func digest(doc *Document) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-func compileGrant(g Grant, roles map[string]*RoleSpec) *grantSet {
+func compileGrant(g Grant, roles map[string]*RoleSpec, doc *Document) *grantSet {
 	set := &grantSet{roles: g.Roles, rules: make(map[Action][]rule)}
 	for _, name := range g.Roles {
 		role := roles[name]
 		for i := range role.Permissions {
 			set.add(role.Name, &role.Permissions[i])
+		}
+		for i := range role.Masks {
+			rule := doc.compileMask(&role.Masks[i])
+			rule.role = role.Name
+			set.masks = append(set.masks, rule)
 		}
 	}
 	for _, rule := range set.rules[TableSelect] {

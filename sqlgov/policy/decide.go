@@ -26,6 +26,7 @@ func (r *Ruleset) Decide(in Input) *Decision {
 	}
 	j.policies()
 	d := j.decision()
+	d.mask(r, &j.in)
 	d.conclude()
 	return d
 }

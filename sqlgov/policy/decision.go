@@ -37,6 +37,9 @@ type Reason struct {
 	Pattern string `json:"pattern,omitempty"` // resource pattern as written
 	Line    int    `json:"line,omitempty"`    // of the permission in the governance document
 	Note    string `json:"note,omitempty"`    // for example "built-in function, reviewed as pure"
+	// Mask is set when the reason is a mask on the column of Need, by the role, or by the policy that Note names. Granted is
+	// false if the statement does with the column what the mask does not allow.
+	Mask string `json:"mask,omitempty"`
 	// Policy is set when the reason is a policy that was met, and not a permission. Then there is no Need.
 	Policy *Match `json:"policy,omitempty"`
 }
@@ -63,11 +66,15 @@ type Decision struct {
 	// WithholdDetail is an obligation: errors of the server must lose their detail, because a table in the
 	// statement has columns that the caller may not read.
 	WithholdDetail bool `json:"withhold_detail,omitempty"`
+	// WithholdAll is set beside it when a masked column is in scope: then the message of an error is replaced, too, unless it
+	// cannot hold a value.
+	WithholdAll bool `json:"withhold_all,omitempty"`
 	// Obligations come from the policies that matched.
 	Obligations Obligations `json:"obligations,omitzero"`
 
 	pending []pendingPolicy // policies that depend on circumstances; see Ruleset.Settle
 	against *objection
+	exposed *maskObjection
 }
 
 // Input is what a decision depends on.

@@ -22,6 +22,10 @@ type Obligations struct {
 	// Rates are the rate limits that the statement counts against, all of them, in the order of the document. A statement
 	// over any of them is refused.
 	Rates []Rate `json:"rates,omitempty"`
+	// Masks are the result columns that must be masked, in order.
+	Masks []MaskedOutput `json:"masks,omitempty"`
+	// Guarded are parameters that are written into masked columns.
+	Guarded []GuardedParam `json:"-"`
 }
 
 // Hold says who must approve a statement before it runs.

@@ -28,6 +28,7 @@ type policySet struct {
 	always []uint64 // those without a guard, one bit each
 	found  [dimensions]map[string][]uint64
 	labels []label
+	masks  map[string]*maskRule // by name of the policy
 }
 
 type compiledPolicy struct {
@@ -41,7 +42,7 @@ func (p *compiledPolicy) enforced() bool { return p.spec.State != DryRun }
 
 // compilePolicies compiles the policies of a document that has been checked.
 func compilePolicies(doc *Document) (*policySet, error) {
-	set := &policySet{}
+	set := &policySet{masks: make(map[string]*maskRule)}
 	for i := range doc.Labels {
 		set.labels = append(set.labels, label{doc.Labels[i].Name, doc.Labels[i].Resources})
 	}
@@ -59,6 +60,10 @@ func compilePolicies(doc *Document) (*policySet, error) {
 			m.State = Active
 		}
 		set.all = append(set.all, compiledPolicy{spec, c, m})
+		if spec.Mask != nil {
+			set.masks[spec.Name] = doc.compileMask(spec.Mask)
+			set.masks[spec.Name].policy = spec
+		}
 	}
 	set.file()
 	return set, nil

@@ -48,6 +48,7 @@ type Document struct {
 	Identities []Identity   `json:"identities"`
 	Groups     []GroupSpec  `json:"groups,omitempty"`
 	Labels     []LabelSpec  `json:"labels,omitempty"`
+	Masks      []MaskSpec   `json:"masks,omitempty"`
 	Policies   []PolicySpec `json:"policies,omitempty"`
 	Audit      AuditSpec    `json:"audit,omitzero"`
 }
@@ -103,6 +104,8 @@ type RoleSpec struct {
 	Source      string       `json:"source"`
 	Line        int          `json:"line"`
 	Permissions []Permission `json:"permissions"`
+	// Masks are put on columns that the role may read only masked. They take away and never give.
+	Masks []MaskRule `json:"masks,omitempty"`
 }
 
 // Permission allows or denies actions on resources.

@@ -79,6 +79,7 @@ func (r *Ruleset) Settle(d *Decision, in Input, at Circumstances) *Decision {
 			settled.match(pending.policy, q, err)
 		}
 	}
+	settled.mask(r, &in)
 	settled.Remedies = nil // roles refuse nothing, or the decision would be settled
 	settled.conclude()
 	return &settled
@@ -137,6 +138,9 @@ func (d *Decision) conclude() {
 		d.Verdict, d.SQLState = Refused, "42501"
 		d.Message, d.Hint = d.against.told()
 		d.Detail = "" // of a hold that circumstances have turned into a refusal
+	case d.exposed != nil:
+		d.Verdict, d.SQLState = Refused, "42501"
+		d.Message, d.Hint, d.Detail = d.exposed.message, d.exposed.hint, ""
 	case d.Obligations.Hold != nil:
 		h := d.Obligations.Hold
 		d.Verdict, d.SQLState = Held, "42501"

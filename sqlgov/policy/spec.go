@@ -30,6 +30,7 @@ type PolicySpec struct {
 	Hold     *HoldSpec `json:"hold,omitempty"`
 	Limit    *RateSpec `json:"limit,omitempty"`
 	Cap      *CapSpec  `json:"cap,omitempty"`
+	Mask     *MaskRule `json:"mask,omitempty"`
 }
 
 // HoldSpec makes a statement wait for people.
@@ -61,7 +62,8 @@ func (p *PolicySpec) Effects() []string {
 	for _, e := range []struct {
 		name string
 		has  bool
-	}{{"refuse", p.Refuse}, {"hold", p.Hold != nil}, {"read_only", p.ReadOnly}, {"cap", p.Cap != nil}, {"limit", p.Limit != nil}} {
+	}{{"refuse", p.Refuse}, {"hold", p.Hold != nil}, {"read_only", p.ReadOnly}, {"cap", p.Cap != nil}, {"limit", p.Limit != nil},
+		{"mask", p.Mask != nil}} {
 		if e.has {
 			all = append(all, e.name)
 		}
