@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
 	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared",
 		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
-	"cmd/interlock": {"audit", "catalog", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",
+	"cmd/interlock": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",
 		"internal/store", "internal/upstream", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
 }
 

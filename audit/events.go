@@ -19,6 +19,19 @@ const (
 	// that of the decision, whose result was withheld.
 	WitnessAlarm = "witness.alarm"
 
+	// The life of a statement that a policy held: approval, requester, source; by whom. Its claim and how it ended name the
+	// run, which is the decision id of its execution.
+	ApprovalQueued   = "approval.queued"
+	ApprovalVote     = "approval.vote" // vote
+	ApprovalApproved = "approval.approved"
+	ApprovalRejected = "approval.rejected"
+	ApprovalExpired  = "approval.expired"
+	ApprovalClaimed  = "approval.claimed"
+	ApprovalExecuted = "approval.executed" // rows, run
+	ApprovalFailed   = "approval.failed"   // run
+	ApprovalVoid     = "approval.void"     // run
+	ApprovalUnknown  = "approval.unknown"
+
 	KeyCreated = "key.created" // key, identity, expires
 	KeyRevoked = "key.revoked" // key, identity
 

@@ -225,6 +225,9 @@ func view(rules *policy.Ruleset, p *Approval, who string) ApprovalView {
 	if v.State == ApprovalPending && !time.Now().Before(v.Expires) {
 		v.State = ApprovalExpired // the store hears of it at the next sweep
 	}
+	if v.State == ApprovalUnknown && v.Note == "" {
+		v.Note = "the gateway was lost while it ran: it may have been run or not, so look at the data"
+	}
 	var people []string
 	voted := false
 	for _, vote := range p.Votes {

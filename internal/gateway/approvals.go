@@ -18,5 +18,8 @@ func (g *Gateway) holdForPeople() error {
 	conf := &g.cfg.Approvals
 	g.Core.Approvals = &sqlgov.Approvals{Store: kept, Node: AuditConfig(g.cfg).Node, PerIdentity: conf.MaxPendingPerIdentity, InAll: conf.MaxPending,
 		MaxBytes: int(conf.MaxBytes), Lease: conf.Lease, Keep: conf.Keep}
+	if conf.Webhook.URL != "" {
+		g.webhook = newWebhook(conf.Webhook, g.Store, AuditConfig(g.cfg).Node, g.log)
+	}
 	return nil
 }

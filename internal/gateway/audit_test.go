@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv("GATEWAY_TEST_CONFIG"); file != "" {
 		serveUntilKilled(file)
 	}
+	if file := os.Getenv("INTERLOCK_TEST_NODE"); file != "" {
+		runNode(file, os.Getenv("INTERLOCK_TEST_DIES"))
+	}
 	pgtest.Main(m)
 }
 

@@ -52,6 +52,7 @@ type Gateway struct {
 	document documentState
 	states   sourceStates
 	shippers []*auditship.Shipper
+	webhook  *webhook // nil if there is none
 
 	pg    *pgwire.Server
 	mcp   *mcp.Server
@@ -66,7 +67,12 @@ type Gateway struct {
 }
 
 // Start builds a gateway and starts its listeners. Nothing is left running when it returns an error.
-func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.Logger) (_ *Gateway, err error) {
+func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.Logger) (*Gateway, error) {
+	return start(ctx, cfg, version, log, func(*sqlgov.Core) {})
+}
+
+// start is Start with a last word on the core before it is used.
+func start(ctx context.Context, cfg *config.Config, version string, log zerolog.Logger, last func(*sqlgov.Core)) (_ *Gateway, err error) {
 	if err := analyze.StackOK(); err != nil {
 		return nil, err
 	}
@@ -79,6 +85,7 @@ func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.
 	if err := g.buildCore(ctx); err != nil {
 		return nil, err
 	}
+	last(g.Core)
 	if err := g.applyAtStart(ctx); err != nil {
 		return nil, err
 	}
@@ -94,6 +101,9 @@ func Start(ctx context.Context, cfg *config.Config, version string, log zerolog.
 	g.background.Go(func() { g.watchDocument(background) })
 	g.background.Go(func() { g.watchOmitted(background) })
 	g.background.Go(func() { g.Core.RunApprovals(background) })
+	if g.webhook != nil {
+		g.background.Go(func() { g.webhook.run(background) })
+	}
 	g.runAudit(background)
 	g.serve()
 	return g, nil
@@ -388,6 +398,9 @@ func (g *Gateway) status(context.Context) admin.Status {
 		if p.Failing {
 			s.Problems = append(s.Problems, fmt.Sprintf("audit sink %s does not take entries; %d are waiting", p.Name, p.Lag))
 		}
+	}
+	if g.webhook != nil && g.webhook.failing.Load() {
+		s.Problems = append(s.Problems, "the webhook of approvals does not take changes")
 	}
 	s.Problems = append(s.Problems, g.limitProblems()...)
 	for i := range rs.Document.Sources {

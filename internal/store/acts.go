@@ -49,16 +49,10 @@ func (s *Store) ActsToTake(ctx context.Context) ([]Act, error) {
 	defer rows.Close()
 	var all []Act
 	for rows.Next() {
-		var a Act
-		var at int64
-		var text string
-		if err := rows.Scan(&a.Number, &a.ID, &at, &a.Name, &a.Actor, &text); err != nil {
-			return nil, fmt.Errorf("reading administrative acts: %w", err)
-		}
-		if err := json.Unmarshal([]byte(text), &a.Attributes); err != nil {
+		a, err := scanAct(rows)
+		if err != nil {
 			return nil, fmt.Errorf("reading administrative act %d: %w", a.Number, err)
 		}
-		a.At = time.Unix(0, at).UTC()
 		all = append(all, a)
 	}
 	return all, rows.Err()
