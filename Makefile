@@ -5,7 +5,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 PACKAGES ?= ./...
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench clients microbench oracle vuln fmt clean
+.PHONY: help setup build demo test lint bench clients microbench oracle conformance clients-mcp vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -16,6 +16,8 @@ help:
 	@echo 'make clients psql, drivers in seven languages and ORMs through the demo; CLIENTS="node java" chooses'
 	@echo 'make microbench  what the parts cost'
 	@echo 'make oracle  PostgreSQL judges the analyser, for an hour: 100,000 invented statements, its own regression tests'
+	@echo 'make conformance  the official MCP conformance suite (needs the network and Node.js)'
+	@echo 'make clients-mcp  MCP clients of other people against the demo (needs the network and Node.js)'
 	@echo 'make vuln    known vulnerabilities in dependencies (needs the network)'
 
 setup:
@@ -52,6 +54,12 @@ microbench: setup
 oracle: setup
 	regress=$$(.ci/postgres-source "$${TMPDIR:-/tmp}/interlock-postgres-source") && \
 		ORACLE_GENERATE=100000 ORACLE_REGRESS="$$regress" $(GO) test -timeout 6h -v -run Oracle ./internal/oracle
+
+conformance: build
+	@testdata/clients/mcp/conformance
+
+clients-mcp: build
+	@testdata/clients/mcp/run
 
 vuln:
 	$(TOOL) govulncheck $(PACKAGES)
