@@ -39,6 +39,7 @@ func (x *exchange) perform() (content, *sqlgov.Refusal) {
 		x.server.Core.RecordRefusal(x.r.Context(), caller, args.get("source_id").str, refusal)
 		return content{}, refusal
 	}
+	defer x.beCancellable(caller.KeyID)()
 	said, decision, err := x.run(t, caller, args)
 	if err != nil {
 		return content{}, asRefusal(err)
@@ -72,8 +73,8 @@ func (x *exchange) authenticate() (sqlgov.Caller, *sqlgov.Refusal) {
 		Session:     x.correlation,
 		Trace:       traceparent(x.r.Header),
 	}
-	scheme, token, _ := strings.Cut(joined(x.r.Header, "Authorization"), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+	token := x.bearer()
+	if token == "" {
 		return caller, &sqlgov.Refusal{Kind: sqlgov.Unauthenticated, SQLState: "28000",
 			Message: "this tool needs an API key",
 			Hint:    "Send it as \"Authorization: Bearer <key>\". An operator makes one with: interlock key create <identity>."}
@@ -84,6 +85,15 @@ func (x *exchange) authenticate() (sqlgov.Caller, *sqlgov.Refusal) {
 	}
 	caller.Identity, caller.KeyID = identity, keyID
 	return caller, nil
+}
+
+// bearer is the API key that the request shows; "" if none.
+func (x *exchange) bearer() string {
+	scheme, token, _ := strings.Cut(joined(x.r.Header, "Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
 }
 
 // asRefusal makes a refusal of any error: one that is none is a defect, and denies.

@@ -46,6 +46,7 @@ func (x *exchange) serve() {
 		return
 	}
 	if x.msg.id == nil {
+		x.notified()
 		x.send(http.StatusAccepted, nil)
 		return
 	}

@@ -21,3 +21,10 @@ func (s *Server) Running(identity string) int {
 	defer s.calls.mu.Unlock()
 	return s.calls.running[identity]
 }
+
+// Cancellable is the number of calls that a notification can cancel.
+func (s *Server) Cancellable() int {
+	s.cancellable.mu.Lock()
+	defer s.cancellable.mu.Unlock()
+	return len(s.cancellable.running)
+}

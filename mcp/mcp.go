@@ -67,9 +67,10 @@ type Server struct {
 	Version string // of InterLock, for clients to see
 	Log     zerolog.Logger
 
-	calls  callCounter
-	active inFlight
-	http   struct {
+	calls       callCounter
+	cancellable cancellable
+	active      inFlight
+	http        struct {
 		once   sync.Once
 		server *http.Server
 	}

@@ -140,7 +140,11 @@ func (c *Core) identify(ctx context.Context, a *admission) *Refusal {
 		return &Refusal{Kind: Unauthenticated, SQLState: "28000", Message: "the API key cannot be checked", Err: err}
 	}
 	if !a.rules.Knows(a.caller.Identity) {
-		return &Refusal{Kind: Unauthenticated, SQLState: "28000",
+		kind := Unauthenticated
+		if a.looks == describesAccess {
+			kind = Denied // the key is good
+		}
+		return &Refusal{Kind: kind, SQLState: "28000",
 			Message: fmt.Sprintf("identity %q is not in the ruleset in force", a.caller.Identity),
 			Hint:    "Ask your administrator to add it to the governance document."}
 	}

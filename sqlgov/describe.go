@@ -9,6 +9,9 @@ import (
 	"interlock/sqlgov/policy"
 )
 
+// describesAccess is what DescribeAccess does, for the record.
+const describesAccess = "describe_access"
+
 // maxTables bounds the tables that DescribeAccess lists for one source.
 const maxTables = 200
 
@@ -45,6 +48,8 @@ type TableAccess struct {
 	Table      string   `json:"table"` // schema.table
 	Columns    []string `json:"columns"`
 	AllColumns bool     `json:"all_columns"`
+	// Policy is set if a policy would refuse the caller to read the table now.
+	Policy *PolicyMark `json:"policy,omitempty"`
 }
 
 // ColumnInfo is one column that the caller may describe.
@@ -78,9 +83,10 @@ func (c *Core) Sources(ctx context.Context, caller Caller) (_ []SourceInfo, deci
 }
 
 // DescribeAccess says what the caller's roles allow and deny, by source, and names the decision. A source that the caller
-// holds no grant on is left out; source "" means all.
+// holds no grant on is left out; source "" means all. An identity that is not in the ruleset is refused as one that may
+// nothing, because an empty answer would read like that of one that is.
 func (c *Core) DescribeAccess(ctx context.Context, caller Caller, source string) (_ map[string]Access, decision string, _ error) {
-	a := &admission{caller: caller, source: source}
+	a := &admission{caller: caller, source: source, looks: describesAccess}
 	if r := c.look(ctx, a); r != nil {
 		return nil, "", r
 	}
@@ -106,7 +112,8 @@ func (c *Core) access(a *admission, source string) Access {
 	for i := range tables {
 		t := &tables[i]
 		acc.Resources.Tables = append(acc.Resources.Tables, TableAccess{
-			Table: t.Relation.Schema + "." + t.Relation.Name, Columns: t.ReadNames(), AllColumns: t.AllRead()})
+			Table: t.Relation.Schema + "." + t.Relation.Name, Columns: t.ReadNames(), AllColumns: t.AllRead(),
+			Policy: a.policyMark(source, index, t)})
 	}
 	acc.Resources.Truncated = truncated
 	return acc

@@ -89,7 +89,7 @@ const steps = {
   },
   async refused({ client, lib }) {
     const { shown } = await outcome(() => lib.call(client, query("select name from crm.customers")));
-    return must(/permission denied for table "crm.customers"/.test(shown), shown);
+    return must(/permission denied for table \\?"crm.customers/.test(shown), shown);
   },
   async cancel({ client, lib }) {
     const stop = new AbortController();
