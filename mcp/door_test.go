@@ -96,3 +96,20 @@ func FuzzHeaders(f *testing.F) {
 		}
 	})
 }
+
+// TestIdentifiers: the identifiers that the contract publishes are given to machines.
+func TestIdentifiers(t *testing.T) {
+	given := map[string]bool{}
+	for _, w := range wordings {
+		given[w.identifier] = true
+	}
+	for _, identifier := range []string{"cache_consistency_unavailable", "request_too_large", "response_too_large", "upstream_request_failed"} {
+		if !given[identifier] {
+			t.Errorf("%s is given to no refusal", identifier)
+		}
+	}
+	_, failed := parseMessage([]byte("{"))
+	if failed == nil || !strings.Contains(string(failed.data), "invalid_json") {
+		t.Errorf("invalid JSON is answered %+v", failed)
+	}
+}

@@ -71,7 +71,11 @@ func TestFormerRefusals(t *testing.T) {
 	}
 	status := map[sqlgov.Kind]int{sqlgov.Internal: 500, sqlgov.InvalidInput: 422, sqlgov.Unauthenticated: 401, sqlgov.Denied: 403, sqlgov.HeldForApproval: 202,
 		sqlgov.RateLimited: 429, sqlgov.RequestTooLarge: 413, sqlgov.ResponseTooLarge: 413, sqlgov.UnknownSource: 404, sqlgov.SourceUnavailable: 503,
-		sqlgov.UpstreamUnreachable: 502, sqlgov.UpstreamFailed: 422, sqlgov.AuditUnavailable: 503, sqlgov.CacheUnavailable: 503, sqlgov.Unsupported: 422, sqlgov.Canceled: 499}
+		sqlgov.UpstreamUnreachable: 502, sqlgov.UpstreamFailed: 422, sqlgov.AuditUnavailable: 503, sqlgov.CacheUnavailable: 503, sqlgov.Unsupported: 422, sqlgov.Canceled: 499,
+		sqlgov.UnknownApproval: 404, sqlgov.ApprovalDecided: 409}
+	if len(status) != len(sqlgov.Kinds()) {
+		t.Errorf("%d of %d kinds", len(status), len(sqlgov.Kinds()))
+	}
 	for k, want := range status {
 		for _, route := range []string{"/mcp/tools/call", "/mcp/sse"} {
 			w, got := former(t, server, "POST", route, fmt.Sprintf(formerQuery, fmt.Sprint("refuse ", int(k))))
