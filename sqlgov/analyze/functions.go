@@ -177,21 +177,42 @@ func (a *analysis) window(s *scope, n *pg.WindowDef) *lineage {
 	return union(from...)
 }
 
-// Bits of WindowDef.FrameOptions.
-const (
-	frameRange = 0x02
-)
+// frameRange is a bit of WindowDef.FrameOptions.
+const frameRange = 0x02
 
-// frameOffset is "n PRECEDING". The offset of a RANGE frame has a type of its own.
+// frameOffset is "n PRECEDING". The offset of a RANGE frame has a type that goes with the one ordered by.
 func (a *analysis) frameOffset(s *scope, offset *pg.Node, n *pg.WindowDef) *lineage {
 	if offset == nil {
 		return nil
 	}
-	v := a.expr(s, offset)
-	if n.FrameOptions&frameRange == 0 {
-		v = a.coerce(v, typing.Int8, typing.Assignment, n.Location)
+	v, to := a.expr(s, offset), typing.Int8
+	if n.FrameOptions&frameRange != 0 {
+		to = rangeOffsets[a.types.Base(a.orderedBy(s, n))]
+	}
+	if to != 0 {
+		v = a.coerce(v, to, typing.Assignment, n.Location)
 	}
 	return v.from
+}
+
+// rangeOffsets are the types of RANGE offsets by the type ordered by, as the in_range functions of PostgreSQL's own operator
+// classes take them. For int2 and int4 there are several, and an offset stays what it is.
+var rangeOffsets = map[catalog.OID]catalog.OID{
+	typing.Int8: typing.Int8, typing.Float4: typing.Float8, typing.Float8: typing.Float8, typing.Numeric: typing.Numeric,
+	typing.Date: typing.Interval, typing.Time: typing.Interval, typing.TimeTZ: typing.Interval, typing.Timestamp: typing.Interval,
+	typing.TimestampTZ: typing.Interval, typing.Interval: typing.Interval,
+}
+
+// orderedBy is the type of the one column that a window with a RANGE offset is ordered by, be it by the window that it
+// refines.
+func (a *analysis) orderedBy(s *scope, n *pg.WindowDef) catalog.OID {
+	for seen := 0; n != nil && seen <= len(s.definitions); seen++ {
+		if len(n.OrderClause) == 1 {
+			return a.sortKey(s, n.OrderClause[0].GetSortBy(), nil).typ
+		}
+		n = s.definitions[n.Refname]
+	}
+	return 0
 }
 
 // checkDrift guards the calls that the parser's grammar writes with pg_catalog in front, where an older server looks

@@ -291,13 +291,13 @@ func (a *analysis) nameWindows(s *scope, list []*pg.Node) {
 	if len(list) == 0 {
 		return
 	}
-	s.windows = make(map[string]*lineage, len(list))
+	s.windows, s.definitions = make(map[string]*lineage, len(list)), make(map[string]*pg.WindowDef, len(list))
 	for _, n := range list {
 		w := n.GetWindowDef()
 		if s.windows[w.Name] != nil {
 			failAt(w.Location, "42P20", "window %q is already defined", w.Name)
 		}
-		s.windows[w.Name] = &lineage{}
+		s.windows[w.Name], s.definitions[w.Name] = &lineage{}, w
 	}
 }
 

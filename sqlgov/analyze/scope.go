@@ -3,6 +3,8 @@ package analyze
 import (
 	"interlock/catalog"
 	"interlock/sqlgov/typing"
+
+	pg "github.com/pganalyze/pg_query_go/v5"
 )
 
 // scope is one query level: what FROM has brought into view, and the WITH queries. Names not found are looked up in
@@ -17,8 +19,9 @@ type scope struct {
 	// recursive is the WITH query whose body this scope is, when it may refer to itself.
 	recursive *cte
 	// windows are the names of the WINDOW clause, with what they derive from, which is known later.
-	windows  map[string]*lineage
-	defining bool // inside the WINDOW clause, where a definition's own name is no reference
+	windows     map[string]*lineage
+	definitions map[string]*pg.WindowDef // of the windows
+	defining    bool                     // inside the WINDOW clause, where a definition's own name is no reference
 }
 
 func (s *scope) child() *scope { return &scope{parent: s} }

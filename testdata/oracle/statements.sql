@@ -696,3 +696,6 @@ select * from shop.common(1, 2.5::float8, 3);
 select xmlserialize(content '<a/>'::xml as varchar(20)), xmlserialize(content '<a/>'::xml as char(10)), xmlserialize(content '<a/>'::xml as text);
 insert into serials (id, v) values (1, 'x') on conflict (id) do update set (id, v) = row(excluded.*);
 insert into items as i (order_id, line, sku, qty) values (91, 1, 's', 1) on conflict (lower(i.sku), order_id) where i.qty > 0 do nothing;
+select last_value(id) over (order by id range between current row and 4 following), sum(amount) over (order by amount range 1 preceding), count(*) over (order by placed range '1 day' preceding) from orders;
+select sum(qty) over (w range between 1 preceding and 2::smallint following) from items window w as (partition by sku order by line);
+select max(price) over (v range 1 preceding) from items window w as (order by price), v as (w);
