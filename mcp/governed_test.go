@@ -422,6 +422,7 @@ func unknownIdentity(t *testing.T, g *gatewaytest.Gateway) {
 }
 
 var arguments = map[string]string{
+	"interlock_show_approval":   `{"approval_id":"01"}`,
 	"interlock_query":           `{"source_id":"shop","sql":"select 1"}`,
 	"query":                     `{"source_id":"shop","sql":"select 1"}`,
 	"interlock_describe_source": `{"source_id":"shop"}`,

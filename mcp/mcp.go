@@ -34,6 +34,7 @@ type Core interface {
 	DescribeSource(ctx context.Context, caller sqlgov.Caller, source string) (_ []sqlgov.ColumnInfo, decision string, _ error)
 	Discover(ctx context.Context, caller sqlgov.Caller, source string, s sqlgov.Search) (*sqlgov.Discovery, error)
 	RelatedTo(ctx context.Context, caller sqlgov.Caller, assetID string, limit int) (*sqlgov.RelatedDocuments, error)
+	ShowApproval(ctx context.Context, caller sqlgov.Caller, id string) (*sqlgov.ApprovalView, error)
 	// RecordRefusal writes the audit record of a call that the door turned down itself, and sets r.DecisionID.
 	RecordRefusal(ctx context.Context, caller sqlgov.Caller, source string, r *sqlgov.Refusal)
 }

@@ -88,6 +88,10 @@ func (s *scripted) RelatedTo(_ context.Context, _ sqlgov.Caller, asset string, _
 	return &sqlgov.RelatedDocuments{AssetID: asset, Results: []sqlgov.Document{}, Relations: []sqlgov.Related{}, DecisionID: decision}, nil
 }
 
+func (s *scripted) ShowApproval(_ context.Context, _ sqlgov.Caller, id string) (*sqlgov.ApprovalView, error) {
+	return &sqlgov.ApprovalView{ID: id, State: sqlgov.ApprovalPending}, nil
+}
+
 func (s *scripted) RecordRefusal(_ context.Context, caller sqlgov.Caller, source string, r *sqlgov.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,6 +33,7 @@ var runners = map[string]toolFunc{
 	"interlock_list_sources":      (*Server).listSources,
 	"interlock_query":             (*Server).query,
 	"interlock_related_documents": (*Server).relatedDocuments,
+	"interlock_show_approval":     (*Server).showApproval,
 }
 
 // formerNames are names of the same tools that still work but are no longer listed.

@@ -269,8 +269,16 @@ func TestHeldOverMCP(t *testing.T) {
 	if _, again := call(); again["approval_id"] == id || again["status"] != "queued" {
 		t.Errorf("the queue does not deduplicate: %v", again)
 	}
+	asked := strings.NewReplacer("interlock_query", "interlock_show_approval", `"source_id":"gov","sql":"update t set v = 'mcp' where i = 1"`, `"approval_id":"`+id+`"`)
+	body = asked.Replace(body)
+	if _, said := call(); said["approval_id"] != id || said["approval_state"] != "pending" {
+		t.Errorf("%v", said)
+	}
 	if status, v := people.approve("dora", id); status != http.StatusOK || v.State != sqlgov.ApprovalDone || v.Door != sqlgov.MCP {
 		t.Errorf("%d %+v", status, v)
+	}
+	if _, said := call(); said["approval_state"] != "done" || said["rows"] != 1.0 {
+		t.Errorf("the agent hears how it ended: %v", said)
 	}
 	if got := one(t, direct, "select count(*) from t where v = 'mcp'"); got != "1" {
 		t.Errorf("%s rows", got)
