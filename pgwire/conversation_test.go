@@ -317,6 +317,8 @@ func transcribe(kind byte, body []byte) string {
 		return "ReadyForQuery " + string(body)
 	case 'C':
 		return "CommandComplete " + strconv.Quote(string(bytes.TrimSuffix(body, []byte{0})))
+	case 'G', 'H':
+		return fmt.Sprintf("%s format %d columns%s", map[byte]string{'G': "CopyInResponse", 'H': "CopyOutResponse"}[kind], body[0], shorts(body[3:]))
 	case 'd':
 		return "CopyData " + strconv.Quote(string(body))
 	case 'S':
@@ -332,6 +334,14 @@ func transcribe(kind byte, body []byte) string {
 		return errorLine(kind, body)
 	}
 	return fmt.Sprintf("%c %q", kind, body)
+}
+
+func shorts(b []byte) string {
+	var s strings.Builder
+	for ; len(b) >= 2; b = b[2:] {
+		fmt.Fprintf(&s, " %d", binary.BigEndian.Uint16(b))
+	}
+	return s.String()
 }
 
 func numbers(b []byte, size int) string {

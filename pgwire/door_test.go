@@ -125,6 +125,9 @@ func (s *relaySession) Query(_ context.Context, _ string, frame []byte) error {
 	s.owed.Add(1)
 	return s.out.frame(frame)
 }
+func (s *relaySession) TakesCopy() (bool, error)       { return true, nil }
+func (s *relaySession) CopyMessage(frame []byte) error { return s.out.frame(frame) }
+func (s *relaySession) FailCopy(string) error          { return nil }
 func (s *relaySession) Parse(_ context.Context, _ sqlgov.Parse, frame []byte) error {
 	return s.out.frame(frame)
 }

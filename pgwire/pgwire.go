@@ -38,6 +38,10 @@ type Session interface {
 	CloseObject(ctx context.Context, object byte, name string, frame []byte) error
 	Sync(frame []byte) error
 	FlushRequest(frame []byte) error
+	// TakesCopy tells if data of a COPY is wanted from the client now.
+	TakesCopy() (bool, error)
+	CopyMessage(frame []byte) error
+	FailCopy(why string) error
 	Reject(ctx context.Context, simple bool, r *sqlgov.Refusal) error
 	Push() error
 	Next() (sqlgov.Output, error)

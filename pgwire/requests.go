@@ -26,8 +26,8 @@ func (c *conn) readMessages(ctx context.Context) error {
 		switch {
 		case kind == 'X':
 			return errTerminated
-		case skipped(kind):
-			err = c.in.discard(n)
+		case copies(kind):
+			err = c.copyMessage(n, most+frameHeader)
 		case n > most+frameHeader:
 			err = c.skipLarge(ctx, kind, n)
 		default:
@@ -50,9 +50,29 @@ func (c *conn) mostBytes(kind byte) int {
 	return 0
 }
 
-// skipped holds for the messages of a COPY outside of one: a client may send them before it has seen that the COPY
-// failed, and PostgreSQL ignores them.
-func skipped(kind byte) bool { return kind == 'd' || kind == 'c' || kind == 'f' }
+// copies holds for the messages of a COPY from the client.
+func copies(kind byte) bool { return kind == 'd' || kind == 'c' || kind == 'f' }
+
+// copyMessage hands on a message of a COPY that was allowed and is under way. Outside of one it goes nowhere: a client may send
+// its data before it has seen that the COPY failed, and PostgreSQL ignores that.
+func (c *conn) copyMessage(n, most int) error {
+	switch taking, err := c.session.TakesCopy(); {
+	case err != nil:
+		return lost(err)
+	case !taking:
+		return c.in.discard(n)
+	case n > most:
+		if err := c.in.discard(n); err != nil {
+			return err
+		}
+		return lost(c.session.FailCopy(fmt.Sprintf("message of %d bytes is too large for this gateway, whose limit is %d", n-frameHeader, most-frameHeader)))
+	}
+	frame, err := c.in.take(n)
+	if err != nil {
+		return err
+	}
+	return lost(c.session.CopyMessage(frame))
+}
 
 // skipLarge refuses a message that is over its limit without ever holding it. The connection lives on. A small message that claims to be large
 // is a sign of a lost place in the stream.

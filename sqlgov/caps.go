@@ -15,23 +15,24 @@ type taken struct{ rows, bytes int64 }
 // done before it could hear of that.
 const swallowed = 64 << 10
 
-// row counts a row and reports if the client may have it. At the first row over a cap of a policy the statement is
-// stopped: the protocol knows no result that is cut, so it ends in an error.
-func (s *Session) row(o *op, size int) bool {
+// row counts a piece of a result, which holds so many rows, and reports if the client may have it. At the first row over a
+// cap of a policy the statement is stopped: the protocol knows no result that is cut, so it ends in an error.
+func (s *Session) row(o *op, size int, rows int64) bool {
 	if o.run == nil {
 		return true
 	}
 	o.taken.bytes += int64(size)
-	if o.stopped == nil {
-		o.taken.rows++
-		o.stopped = overCap(o)
-		return o.stopped == nil
-	}
+	o.taken.rows += rows
+	o.stopped = overCap(o)
+	return o.stopped == nil
+}
+
+// swallow throws away a piece of a result that is over a cap.
+func (s *Session) swallow(o *op, size int) {
 	if o.rest += size; o.rest > swallowed {
 		o.rest = -1 << 40 // once is enough
 		s.Cancel(context.Background())
 	}
-	return false
 }
 
 func overCap(o *op) *Refusal {
@@ -58,6 +59,8 @@ func (s *Session) takeStopped(o *op, r *Reply) (out Output, show, handled bool) 
 		return s.stoppedLate(o), true, true
 	case ErrorResponse:
 		return s.stoppedInTime(o, r), true, true
+	case DataRow, CopyData:
+		s.swallow(o, len(r.Frame))
 	}
 	return Output{}, false, true
 }

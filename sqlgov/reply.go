@@ -73,6 +73,17 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 		return s.takeRow(r)
 	case RowDescription:
 		return s.takeFields(r)
+	case CopyInResponse:
+		return s.takeCopyIn(r), true
+	case CopyOutResponse:
+		return s.takeCopyOut(r), true
+	case CopyData:
+		return s.takeCopyData(r)
+	case CopyDone:
+		if o := s.front(); o == nil || !o.copy.giving {
+			return s.alarm("the server ended data that nobody asked for"), true
+		}
+		return Output{Frame: r.Frame}, true
 	case CommandComplete, EmptyQuery, PortalSuspended:
 		return s.takeCompletion(r)
 	case ParseComplete, BindComplete, CloseComplete, NoData:
@@ -91,7 +102,7 @@ func (s *Session) takeRow(r *Reply) (Output, bool) {
 	if o == nil || o.run == nil {
 		return s.alarm("the server sent a row that nobody asked for"), true
 	}
-	if !s.row(o, len(r.Frame)) {
+	if !s.row(o, len(r.Frame), 1) {
 		return Output{}, false
 	}
 	frame, ok := s.mask(o, r.Frame)
@@ -174,6 +185,7 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 			break
 		}
 	}
+	s.endCopies(done)
 	s.names.settle(s.ended)
 	s.txStatus = r.TxStatus
 	s.timedOut.Store(false)
@@ -235,6 +247,7 @@ func (s *Session) skip() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) > 0 && s.queue[0].kind == opQuery {
+		s.endCopies(s.queue[:1])
 		return s.queue[:1:1]
 	}
 	n := 0
@@ -242,6 +255,7 @@ func (s *Session) skip() []*op {
 		n++
 	}
 	skipped := s.queue[:n:n]
+	s.endCopies(skipped)
 	s.skipping = n > 0 && n == len(s.queue)
 	s.queue = s.queue[n:]
 	s.progress.Broadcast()
@@ -285,7 +299,7 @@ func (s *Session) finish(o *op, status audit.Status) *Refusal {
 			status = audit.Failed
 		}
 	}
-	return o.run.finish(context.Background(), ending{status: status, rows: o.rows, bytes: o.bytes, sqlstate: o.sqlstate})
+	return o.run.finish(context.Background(), ending{status: status, rows: o.rows, bytes: o.bytes + s.copied(o), sqlstate: o.sqlstate})
 }
 
 // takeFields holds the server's description of a result against the prediction.
@@ -316,7 +330,7 @@ func (s *Session) takeCompletion(r *Reply) (Output, bool) {
 	if !o.returned {
 		o.rows += rowsChanged(r.Tag)
 	}
-	o.returned = false
+	o.returned, o.copy.giving = false, false
 	s.succeed(o, o.statement)
 	last := true
 	if o.kind == opQuery {
@@ -339,7 +353,7 @@ func rowsChanged(tag string) int64 {
 	switch verb {
 	case "INSERT":
 		_, count, _ = strings.Cut(count, " ")
-	case "UPDATE", "DELETE", "MERGE":
+	case "UPDATE", "DELETE", "MERGE", "COPY":
 	default:
 		return 0
 	}

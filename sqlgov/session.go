@@ -35,6 +35,7 @@ type Session struct {
 	mu       sync.Mutex
 	progress *sync.Cond // signalled when a segment ends or the session breaks
 	queue    []*op      // messages sent whose replies are not complete, oldest first
+	copies   *op        // the newest message with COPY FROM STDIN in it, nil once it has ended
 	sent     uint64     // number of the segment that is being sent; a segment ends with a Sync or is one Query
 	ended    uint64     // number of the newest segment whose ReadyForQuery has arrived
 	txStatus byte
@@ -71,6 +72,7 @@ type op struct {
 	bytes     int64
 	sqlstate  string
 
+	copy    copying
 	taken   *taken        // of the portal or the Query
 	formats resultFormats // of the result that comes now
 	masks   *redact.Row   // of statement masksOf-1, nil if nothing of it is masked
@@ -120,7 +122,7 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 		return s.reject(&op{kind: opQuery, refusal: r})
 	}
 	s.tally.statements.Add(1)
-	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts), taken: &taken{}}
+	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts), taken: &taken{}, copy: copying{expected: copiesIn(a.judged.facts)}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
 	return s.send(o, withText(frame, messageHeader, sql, lifted(sql, a.judged.facts)))
 }
@@ -213,7 +215,8 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 	}
 	st.ran = true
 	s.tally.statements.Add(1)
-	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts), taken: st.taken, formats: st.format}, frame)
+	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts), taken: st.taken, formats: st.format,
+		copy: copying{expected: copiesIn(a.judged.facts)}}, frame)
 }
 
 // CloseObject takes a Close message for a statement ('S') or a portal ('P').
@@ -236,11 +239,22 @@ func (s *Session) disabled() *Refusal {
 	return disabled(s.source)
 }
 
-// Sync takes a Sync message, which ends a segment.
-func (s *Session) Sync(frame []byte) error { return s.send(&op{kind: opSync}, frame) }
+// Sync takes a Sync message, which ends a segment. PostgreSQL ignores one that comes amid the data of a COPY FROM STDIN: it
+// is not answered. Whether it does is known here, so that such a message is not sent at all.
+func (s *Session) Sync(frame []byte) error {
+	if taking, err := s.TakesCopy(); taking || err != nil {
+		return err
+	}
+	return s.send(&op{kind: opSync}, frame)
+}
 
-// FlushRequest takes a Flush message.
-func (s *Session) FlushRequest(frame []byte) error { return s.wire.Send(frame) }
+// FlushRequest takes a Flush message, which PostgreSQL ignores amid the data of a COPY as well.
+func (s *Session) FlushRequest(frame []byte) error {
+	if taking, err := s.TakesCopy(); taking || err != nil {
+		return err
+	}
+	return s.wire.Send(frame)
+}
 
 // Reject answers a message that the door turns down itself, in its place in the order of replies. It is recorded.
 // simple says that the message is answered with a ReadyForQuery of its own, as Query and FunctionCall are.
@@ -283,7 +297,11 @@ func (s *Session) send(o *op, frame []byte) error {
 // enqueue notes a message that is about to be sent. One that the server will skip gets no reply, so it is not noted;
 // if it would have run a statement, that never ran.
 func (s *Session) enqueue(o *op) error {
-	if err := s.makeRoom(); err != nil {
+	_, err := s.TakesCopy() // any other message amid the data of a COPY ends the session, as PostgreSQL does
+	if err == nil {
+		err = s.makeRoom()
+	}
+	if err != nil {
 		s.finish(o, audit.Canceled)
 		return err
 	}
@@ -294,6 +312,9 @@ func (s *Session) enqueue(o *op) error {
 		s.skipping = false
 		s.queue = append(s.queue, o)
 		s.names.stage(o)
+		if o.copy.expected > 0 {
+			s.copies = o
+		}
 		if o.kind == opQuery || o.kind == opSync {
 			s.sent++
 		}
@@ -319,14 +340,20 @@ func (s *Session) withheld(o *op) bool {
 func (s *Session) makeRoom() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue) >= maxInFlight && s.broken == nil {
+	return s.await(func() bool { return len(s.queue) < maxInFlight })
+}
+
+// await waits with the session's lock held until something has happened on the server, which may need what is queued for
+// that. It returns why the session is broken, if it is.
+func (s *Session) await(happened func() bool) error {
+	for !happened() && s.broken == nil {
 		s.mu.Unlock()
 		err := s.wire.Flush()
 		s.mu.Lock()
 		if err != nil {
 			return err
 		}
-		if len(s.queue) >= maxInFlight && s.broken == nil {
+		if !happened() && s.broken == nil {
 			s.progress.Wait()
 		}
 	}

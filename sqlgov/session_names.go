@@ -20,21 +20,14 @@ func (s *Session) preparedText(name string) (string, bool) {
 func (s *Session) lookup(key objectKey) object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
+	err := s.await(func() bool {
 		segment, pending := s.names.pendingBefore(key, s.sent)
-		if !pending || s.ended >= segment || s.broken != nil {
-			return s.names.get(key, s.sent)
-		}
-		s.mu.Unlock()
-		err := s.wire.Flush()
-		s.mu.Lock()
-		if err != nil {
-			return object{}
-		}
-		if s.ended < segment && s.broken == nil {
-			s.progress.Wait()
-		}
+		return !pending || s.ended >= segment
+	})
+	if err != nil && s.broken == nil {
+		return object{}
 	}
+	return s.names.get(key, s.sent)
 }
 
 func noStatement(name string) *Refusal {

@@ -192,6 +192,7 @@ type Reply struct {
 	Error    *UpstreamError // ErrorResponse and NoticeResponse
 	TxStatus byte           // ReadyForQuery: I, T or E
 	Param    Parameter      // ParameterStatus
+	Copy     CopyShape      // CopyInResponse and CopyOutResponse
 }
 
 // UpstreamError is an error or notice of the server, field by field (PostgreSQL manual, "Error and Notice Message

@@ -38,9 +38,10 @@ func (d *decoder) decode(frame []byte) (sqlgov.Reply, error) {
 		}
 	case sqlgov.ParameterStatus:
 		reply.Param, ok = parameterStatus(body)
+	case sqlgov.CopyInResponse, sqlgov.CopyOutResponse:
+		reply.Copy, ok = copyShape(body)
 	case sqlgov.ParseComplete, sqlgov.BindComplete, sqlgov.CloseComplete, sqlgov.ParamDescription, sqlgov.NoData,
-		sqlgov.PortalSuspended, sqlgov.EmptyQuery, sqlgov.Notification, sqlgov.CopyInResponse, sqlgov.CopyOutResponse,
-		sqlgov.CopyBothResponse, sqlgov.CopyDone:
+		sqlgov.PortalSuspended, sqlgov.EmptyQuery, sqlgov.Notification, sqlgov.CopyBothResponse, sqlgov.CopyDone:
 	default:
 		return reply, fmt.Errorf("the server sent a message of type %q, which has no place here", frame[0])
 	}
@@ -80,6 +81,16 @@ func (d *decoder) rowDescription(body []byte) bool {
 		body = rest[18:]
 	}
 	return len(body) == 0
+}
+
+// copyShape is the body of CopyInResponse and CopyOutResponse: the format of the whole, and the number of columns with
+// the format of each.
+func copyShape(body []byte) (c sqlgov.CopyShape, ok bool) {
+	if len(body) < 3 {
+		return c, false
+	}
+	c.Binary, c.Columns = body[0] != 0, int(binary.BigEndian.Uint16(body[1:]))
+	return c, len(body) == 3+2*c.Columns
 }
 
 func (d *decoder) commandComplete(body []byte) bool {

@@ -84,6 +84,7 @@ func (w *wire) count(kind byte) {
 	case 'Q', 'S', 'F':
 		w.sent.Add(1)
 		w.unsynced.Store(false)
+	case 'd', 'c', 'f': // belong to a message before, or mean nothing
 	default:
 		w.unsynced.Store(true)
 	}

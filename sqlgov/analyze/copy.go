@@ -13,7 +13,10 @@ func (a *analysis) copy(n *pg.CopyStmt) {
 	if n.IsProgram || n.Filename != "" {
 		unsupported(-1, "COPY from or to a file or program of the server is")
 	}
-	checkCopyOptions(n.Options)
+	a.copyOptions(n.Options)
+	if n.Relation != nil {
+		n.Relation.Location = -1 // PostgreSQL's errors about it have no position
+	}
 	switch {
 	case n.IsFrom:
 		a.copyIn(n)
@@ -22,6 +25,7 @@ func (a *analysis) copy(n *pg.CopyStmt) {
 	default:
 		a.preparable(n.Query)
 		a.becomes(CopyOut, "")
+		a.out.Copied = len(a.out.Output)
 	}
 }
 
@@ -41,13 +45,16 @@ func (a *analysis) copyTable(n *pg.CopyStmt) {
 		columns = append(columns, *c)
 	}
 	a.output(columns)
+	a.out.Copied = len(columns)
 }
 
 // copyIn is COPY table FROM STDIN: it inserts into the columns that it names, or all, and WHERE reads what it names.
 func (a *analysis) copyIn(n *pg.CopyStmt) {
 	a.out.Kind, a.out.Carries = CopyIn, Insert
 	rel, e := a.targetTable(n.Relation)
-	for _, sl := range a.copyColumns(rel, n) {
+	slots := a.copyColumns(rel, n)
+	a.out.Copied = len(slots)
+	for _, sl := range slots {
 		a.change(rel, sl.column.Num, Inserting)
 	}
 	if n.WhereClause != nil {
@@ -71,12 +78,14 @@ func (a *analysis) copyColumns(rel *catalog.Relation, n *pg.CopyStmt) []slot {
 	return slots
 }
 
-// checkCopyOptions admits options that shape the data on its way, and UTF-8.
-func checkCopyOptions(list []*pg.Node) {
+// copyOptions admits options that shape the data on its way, and UTF-8.
+func (a *analysis) copyOptions(list []*pg.Node) {
 	for _, n := range list {
 		d := n.GetDefElem()
 		switch d.GetDefname() {
-		case "format", "delimiter", "null", "header", "quote", "escape", "force_quote", "force_not_null", "force_null":
+		case "header":
+			a.out.Header = optionOn(d)
+		case "format", "delimiter", "null", "quote", "escape", "force_quote", "force_not_null", "force_null":
 		case "encoding":
 			if !strings.EqualFold(optionText(d), "utf8") && !strings.EqualFold(optionText(d), "utf-8") {
 				unsupported(-1, "COPY in another encoding than UTF8 is")

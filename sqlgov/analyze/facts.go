@@ -136,6 +136,9 @@ type Statement struct {
 	// RowTypes are tables and views whose row type the text or a parameter names. It reads no row, and PostgreSQL checks
 	// nothing, but it tells the names and types of all columns.
 	RowTypes []catalog.OID
+	// Copied is the number of columns that COPY takes or gives, and Header is set when it gives a line of their names first.
+	Copied int
+	Header bool
 	// NoWhere is set for an UPDATE or DELETE without a WHERE clause at the top level or in a CTE.
 	NoWhere bool
 	// Locks is set when rows are locked by FOR UPDATE or FOR SHARE.

@@ -76,7 +76,8 @@ func (j *judge) decision() *Decision {
 }
 
 // statementKinds are the kinds that can be judged.
-var statementKinds = append([]analyze.Kind{analyze.Prepare, analyze.Execute, analyze.Explain}, plainKinds...)
+var statementKinds = append([]analyze.Kind{analyze.Prepare, analyze.Execute, analyze.Explain,
+	analyze.CopyOut, analyze.CopyIn}, plainKinds...)
 
 // plainKinds are those that carry no other statement.
 var plainKinds = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Truncate,
