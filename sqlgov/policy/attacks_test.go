@@ -68,6 +68,7 @@ func (a *attacked) judge(text string) *policy.Decision {
 // Cases that P0 decides otherwise than its author expected, and why that is right here.
 var decidedOtherwise = map[string]string{
 	"DRIFT-08": "0x1F and 1_000 are a syntax error on the server",
+	"WRITE-33": "the right to insert is granted, and COPY from the client is an insert",
 	"FUNC-29":  "it has a grant of its own beside P0",
 }
 
