@@ -28,6 +28,7 @@ type webhook struct {
 	log    zerolog.Logger
 	client *http.Client
 
+	begun   bool // what comes from now on is noted for the endpoint
 	failing atomic.Bool
 }
 
@@ -70,12 +71,16 @@ func (w *webhook) run(ctx context.Context) {
 func (w *webhook) tell(ctx context.Context) error {
 	const follower, changes = "approvals.webhook", "approval."
 	for {
+		acts, err := w.store.FollowedActs(ctx, follower, changes)
+		if err != nil || len(acts) == 0 && w.begun {
+			return err // and nothing is written while nothing happens
+		}
 		mine, err := w.store.Follow(ctx, follower, w.node, time.Now().Add(webhookLease))
 		if err != nil || !mine {
 			return err
 		}
-		acts, err := w.store.FollowedActs(ctx, follower, changes)
-		if err != nil || len(acts) == 0 {
+		w.begun = true
+		if acts, err = w.store.FollowedActs(ctx, follower, changes); err != nil || len(acts) == 0 {
 			return err
 		}
 		begun := time.Now()
