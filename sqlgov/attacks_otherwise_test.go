@@ -9,6 +9,7 @@ var otherwise = map[string]other{
 	"CTRL-29/mcp": {"0A000", "interlock_query has no session, so no transaction control"},
 	"SESS-27/mcp": {"0A000", "as CTRL-29"},
 
+	"STAR-M21": {runs, "card_no is masked, so a star over it shows what the mask shows"},
 	"DERIV-23": {"42501", "how many rows jsonb_path_query makes tells of the masked document, which no mask of the result can hide"},
 	"DERIV-32": {"42501", "xmlparse fails on some values, and IS NORMALIZED compares"},
 	"ERR-18":   {"42804", "the types do not fit, whatever is in the columns"},

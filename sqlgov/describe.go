@@ -50,6 +50,8 @@ type TableAccess struct {
 	AllColumns bool     `json:"all_columns"`
 	// Policy is set if a policy would refuse the caller to read the table now.
 	Policy *PolicyMark `json:"policy,omitempty"`
+	// Masked are the columns among them that are shown masked, with the name of the mask; "null" shows nothing.
+	Masked map[string]string `json:"masked,omitempty"`
 }
 
 // ColumnInfo is one column that the caller may describe.
@@ -113,7 +115,7 @@ func (c *Core) access(a *admission, source string) Access {
 		t := &tables[i]
 		acc.Resources.Tables = append(acc.Resources.Tables, TableAccess{
 			Table: t.Relation.Schema + "." + t.Relation.Name, Columns: t.ReadNames(), AllColumns: t.AllRead(),
-			Policy: a.policyMark(source, index, t)})
+			Policy: a.policyMark(source, index, t), Masked: c.masksOn(a, source, index, t)})
 	}
 	acc.Resources.Truncated = truncated
 	return acc

@@ -28,19 +28,20 @@ type checkReport struct {
 
 func checkCommand() *cobra.Command {
 	var configFile, governanceFile, schema string
+	var catalogs []string
 	var asJSON, strict bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check interlock.yaml and the governance document",
 		Long: "Reads interlock.yaml and the governance document that it names, follows every reference in them and reports all that is wrong\n" +
-			"with file, line and column. Nothing is connected to and nothing is changed. Warnings are likely mistakes; with --strict they count.",
+			"with file, line and column. Masks are held against the catalogs that are known. Nothing is connected to and nothing is changed. Warnings are likely mistakes; with --strict they count.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if schema != "" {
 				return printSchema(cmd.OutOrStdout(), schema)
 			}
-			report, err := check(configFile, governanceFile)
+			report, err := check(cmd, configFile, governanceFile, catalogs)
 			if err != nil {
 				return err
 			}
@@ -54,6 +55,7 @@ func checkCommand() *cobra.Command {
 	cmd.Flags().StringVar(&configFile, "config", "interlock.yaml", "path of interlock.yaml")
 	cmd.Flags().StringVar(&governanceFile, "governance", "", "check this governance document, and not the one that interlock.yaml names")
 	cmd.Flags().StringVar(&schema, "schema", "", "print the JSON Schema of interlock or governance instead")
+	cmd.Flags().StringArrayVar(&catalogs, "catalog", nil, "hold masks against this catalog snapshot, as \"interlock source catalog\" prints it, and not against those in the control store")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings too")
 	return cmd
@@ -73,7 +75,7 @@ func printSchema(out io.Writer, which string) error {
 }
 
 // check reads both files. What is wrong in them is in the report; the error is for a file that cannot be read.
-func check(configFile, governanceFile string) (*checkReport, error) {
+func check(cmd *cobra.Command, configFile, governanceFile string, catalogs []string) (*checkReport, error) {
 	report := &checkReport{Problems: config.Problems{}, Warnings: config.Problems{}}
 	conf, err := config.Load(configFile)
 	if err != nil && !report.absorb(err) {
@@ -100,6 +102,9 @@ func check(configFile, governanceFile string) (*checkReport, error) {
 	report.Warnings = append(report.Warnings, warnings...)
 	rules, err := policy.Compile(doc)
 	if err != nil {
+		return nil, err
+	}
+	if err := report.checkMasks(cmd, doc, conf, catalogs); err != nil {
 		return nil, err
 	}
 	report.Digest, report.Sources, report.Roles, report.Identities = rules.Digest, len(doc.Sources), len(doc.Roles), len(doc.Identities)

@@ -152,6 +152,10 @@ func reasonLine(r *policy.Reason) string {
 		line += fmt.Sprintf(" %s on %s", n.Action, strings.Trim(n.Schema+"."+n.Object+"."+n.Column, "."))
 	}
 	switch {
+	case r.Mask != "" && r.Note != "":
+		line += fmt.Sprintf(": mask %s, %s, line %d", r.Mask, r.Note, r.Line)
+	case r.Mask != "":
+		line += fmt.Sprintf(": mask %s of role %s, line %d", r.Mask, r.Role, r.Line)
 	case r.Note != "":
 		line += ": " + r.Note
 	case r.Role != "":

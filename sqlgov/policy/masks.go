@@ -91,6 +91,12 @@ func anyCovers(patterns []Resource, rel *catalog.Relation, column string) bool {
 	return slices.ContainsFunc(patterns, func(r Resource) bool { return r.reaches(rel.Schema, rel.Name) && r.column(column) })
 }
 
+// Masks reports if a mask could be on what an identity reads of a source.
+func (r *Ruleset) Masks(identity, source string) bool {
+	set := r.grants[grantKey{identity, source}]
+	return set != nil && len(set.masks) > 0 || len(r.policies.masks) > 0
+}
+
 // MaskType is a type as masks see it, with a column's type modifier: domains are taken off, as the server takes them off
 // before it describes a result.
 func MaskType(ix *catalog.Index, oid catalog.OID, modifier int32) redact.Type {
