@@ -80,6 +80,8 @@ type admission struct {
 	portal  bool      // it is run from a portal, so it was bound
 	// prepared looks up a statement that the session prepared, for EXECUTE. Nil on doors without sessions.
 	prepared func(name string) (string, bool)
+	// cursors looks up a cursor that the session declared, for FETCH. Nil on doors without sessions.
+	cursors func(name string) (string, bool)
 	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
 	accept func(*analyze.Facts) *Refusal
 	// rehearse is set to judge without running: nothing is recorded unless the request is refused.

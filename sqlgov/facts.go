@@ -56,6 +56,7 @@ func (c *Core) judge(a *admission) *analyze.Error {
 		ParamTypes: a.params,
 		SearchPath: a.index.Snapshot.SearchPath,
 		Prepared:   a.prepared,
+		Cursor:     a.cursors,
 		Limits:     c.Limits,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ type preparedStatement struct {
 	bound  bindFrame     // of a portal, if full texts are kept, or a parameter may have to be looked at
 	format resultFormats // of a portal
 	taken  *taken        // of a portal: what has been handed out of it
+	cursor bool          // of a portal: DECLARE has made it, and sql is the text of that
 	ran    bool          // of a portal: it was executed before. Of the goroutine that takes the client's messages
 }
 
@@ -37,6 +38,7 @@ type objectKey struct {
 // Keys that stand for several objects, in effect.forget only.
 var (
 	allStatements  = objectKey{kind: '*'} // DEALLOCATE ALL, DISCARD ALL
+	allPortals     = objectKey{kind: 'p'} // CLOSE ALL, DISCARD ALL
 	unnamedObjects = objectKey{kind: 'U'} // a Query drops the unnamed statement and portal
 )
 
@@ -56,14 +58,15 @@ type effect struct {
 // applied when the server reports success. Names touched by messages under way are remembered with their segment.
 type namespace struct {
 	objects map[objectKey]object
-	staged  map[objectKey]object // effects of the current segment, as they will be if all goes well
-	segment uint64               // the segment that staged belongs to
-	touched map[objectKey]uint64 // newest segment with an effect on the name
-	sweep   uint64               // newest segment that may drop any statement
+	portals map[objectKey]struct{} // those of objects that were made in this transaction
+	staged  map[objectKey]object   // effects of the current segment, as they will be if all goes well
+	segment uint64                 // the segment that staged belongs to
+	touched map[objectKey]uint64   // newest segment with an effect on the name
+	sweep   uint64                 // newest segment that may drop any statement
 }
 
 func newNamespace() namespace {
-	return namespace{objects: map[objectKey]object{}, staged: map[objectKey]object{}, touched: map[objectKey]uint64{}}
+	return namespace{objects: map[objectKey]object{}, portals: map[objectKey]struct{}{}, staged: map[objectKey]object{}, touched: map[objectKey]uint64{}}
 }
 
 func (e *effect) key() objectKey {
@@ -91,6 +94,7 @@ func (n *namespace) stage(o *op) {
 		switch k := e.key(); k {
 		case allStatements:
 			n.sweep = o.segment
+		case allPortals: // who names one that is gone hears so from the server
 		case unnamedObjects:
 			for _, k := range unnamed {
 				n.touched[k] = o.segment
@@ -113,6 +117,8 @@ func (n *namespace) apply(e *effect) {
 				delete(n.objects, k)
 			}
 		}
+	case allPortals:
+		n.dropPortals()
 	case unnamedObjects:
 		for _, k := range unnamed {
 			delete(n.objects, k)
@@ -120,10 +126,21 @@ func (n *namespace) apply(e *effect) {
 	default:
 		if o := e.result(); o.statement != nil {
 			n.objects[k] = o
+			if k.kind == 'P' {
+				n.portals[k] = struct{}{}
+			}
 		} else {
 			delete(n.objects, k)
 		}
 	}
+}
+
+// dropPortals forgets all portals, cursors among them.
+func (n *namespace) dropPortals() {
+	for k := range n.portals {
+		delete(n.objects, k)
+	}
+	clear(n.portals)
 }
 
 // pendingBefore returns the newest segment before current that may change what key stands for.

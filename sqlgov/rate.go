@@ -46,7 +46,8 @@ func counted(f *analyze.Facts) int {
 	n := 0
 	for i := range f.Statements {
 		switch f.Statements[i].Kind {
-		case analyze.Empty, analyze.Commit, analyze.Rollback, analyze.Release:
+		case analyze.Empty, analyze.Commit, analyze.Rollback, analyze.Release,
+			analyze.Fetch, analyze.Move, analyze.Close: // DECLARE has counted
 		default:
 			n++
 		}

@@ -186,6 +186,9 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 		}
 	}
 	s.endCopies(done)
+	if r.TxStatus == 'I' { // portals and cursors end with their transaction
+		s.names.dropPortals()
+	}
 	s.names.settle(s.ended)
 	s.txStatus = r.TxStatus
 	s.timedOut.Store(false)

@@ -122,7 +122,8 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 		return s.reject(&op{kind: opQuery, refusal: r})
 	}
 	s.tally.statements.Add(1)
-	o := &op{kind: opQuery, run: a, effects: s.effectsOf(a.judged.facts), taken: &taken{}, copy: copying{expected: copiesIn(a.judged.facts)}}
+	effects := s.effectsOf(a.judged.facts)
+	o := &op{kind: opQuery, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, &taken{}), copy: copying{expected: copiesIn(a.judged.facts)}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
 	return s.send(o, withText(frame, messageHeader, sql, lifted(sql, a.judged.facts)))
 }
@@ -177,6 +178,9 @@ func (s *Session) Describe(ctx context.Context, object byte, name string, frame 
 		}
 		return s.Reject(ctx, false, noStatement(name))
 	}
+	if st.cursor {
+		return s.Reject(ctx, false, notByProtocol(name))
+	}
 	a := s.admission(st)
 	a.rehearse = true
 	if !s.stands(a) {
@@ -208,6 +212,9 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 	if st == nil {
 		return s.Reject(ctx, false, noPortal(portal))
 	}
+	if st.cursor {
+		return s.Reject(ctx, false, notByProtocol(portal))
+	}
 	a := s.admission(st)
 	a.continues, a.portal = st.ran, true
 	if r := s.core.admit(ctx, a); r != nil {
@@ -215,7 +222,8 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 	}
 	st.ran = true
 	s.tally.statements.Add(1)
-	return s.send(&op{kind: opExecute, run: a, effects: s.effectsOf(a.judged.facts), taken: st.taken, formats: st.format,
+	effects := s.effectsOf(a.judged.facts)
+	return s.send(&op{kind: opExecute, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, st.taken), formats: st.format,
 		copy: copying{expected: copiesIn(a.judged.facts)}}, frame)
 }
 
@@ -365,7 +373,7 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, prepared: s.preparedText, place: &s.place, settings: s.settings}
+		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, settings: s.settings}
 }
 
 func oids(types []uint32) []catalog.OID {

@@ -55,9 +55,55 @@ func (s *Session) effectsOf(f *analyze.Facts) []effect {
 				k = allStatements
 			}
 			all = append(all, effect{forget: k, statement: i})
+		case analyze.Declare:
+			cursor := &preparedStatement{sql: st.Prepared, cursor: true, taken: &taken{}}
+			all = append(all, effect{define: objectKey{'P', st.Name}, portalDef: cursor, statement: i})
+		case analyze.Close:
+			k := objectKey{'P', st.Name}
+			if st.Name == "" {
+				k = allPortals
+			}
+			all = append(all, effect{forget: k, statement: i})
 		case analyze.Discard:
-			all = append(all, effect{forget: allStatements, statement: i})
+			if st.Name == "all" {
+				all = append(all, effect{forget: allStatements, statement: i}, effect{forget: allPortals, statement: i})
+			}
 		}
 	}
 	return all
+}
+
+// cursorText is the text of the DECLARE that made a cursor. A portal of the protocol is none: FETCH from one is refused as if
+// there were no such cursor.
+func (s *Session) cursorText(name string) (string, bool) {
+	st := s.lookup(objectKey{'P', name}).statement
+	if st == nil || !st.cursor {
+		return "", false
+	}
+	return st.sql, true
+}
+
+func notByProtocol(name string) *Refusal {
+	return &Refusal{Kind: Unsupported, SQLState: "0A000", Message: fmt.Sprintf("cursor %q cannot be executed or described by the protocol", name),
+		Hint: "Use FETCH."}
+}
+
+// takenFrom counts what a text hands out: on the cursor that it fetches from, so that a cap holds for all that is fetched,
+// or else as given.
+func (s *Session) takenFrom(f *analyze.Facts, effects []effect, own *taken) *taken {
+	for i := range f.Statements {
+		if f.Statements[i].Kind != analyze.Fetch {
+			continue
+		}
+		key := objectKey{'P', f.Statements[i].Name}
+		for k := range effects {
+			if effects[k].portalDef != nil && effects[k].define == key {
+				return effects[k].portalDef.taken
+			}
+		}
+		if st := s.lookup(key).statement; st != nil && st.taken != nil {
+			return st.taken
+		}
+	}
+	return own
 }

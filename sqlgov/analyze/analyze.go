@@ -17,13 +17,14 @@ func Analyze(text string, env Env) (*Facts, error) {
 	if len(stmts) == 0 {
 		facts.Statements = []Statement{{Kind: Empty}}
 	}
-	env.here = map[string]string{}
+	env.here, env.cursors = map[string]string{}, map[string]string{}
 	for _, raw := range stmts {
 		st, bound, err := analyseOne(text, raw, &env)
 		if err != nil {
 			return nil, err
 		}
 		remember(env.here, st)
+		rememberCursor(env.cursors, st)
 		facts.Statements = append(facts.Statements, *st)
 		facts.SessionBound = facts.SessionBound || bound
 	}

@@ -68,6 +68,8 @@ func (a *analysis) rareExpr(s *scope, n *pg.Node) value {
 		return derived(typing.Bool, a.boolean(a.expr(s, x.BooleanTest.Arg), "IS TRUE", x.BooleanTest.Location).from)
 	case *pg.Node_CollateClause:
 		return a.collate(s, x.CollateClause)
+	case *pg.Node_CurrentOfExpr: // the row that FETCH has shown; the server knows the cursor
+		return value{typ: typing.Bool}
 	case *pg.Node_SqlvalueFunction:
 		return a.sessionValue(x.SqlvalueFunction)
 	case *pg.Node_GroupingFunc:
@@ -80,8 +82,6 @@ func (a *analysis) rareExpr(s *scope, n *pg.Node) value {
 		return a.expr(s, x.NamedArgExpr.Arg)
 	case *pg.Node_SetToDefault:
 		failAt(x.SetToDefault.Location, "42601", "DEFAULT is not allowed in this context")
-	case *pg.Node_CurrentOfExpr:
-		unsupported(-1, "WHERE CURRENT OF is")
 	case nil:
 		unsupported(-1, "this expression is")
 	}

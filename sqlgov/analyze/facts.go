@@ -35,7 +35,11 @@ const (
 	Prepare    Kind = "prepare" // carries the facts of the statement that it prepares
 	Execute    Kind = "execute" // carries the facts of the prepared statement, arguments included
 	Deallocate Kind = "deallocate"
-	Empty      Kind = "empty" // no statement at all: "", "-- ping", ";"
+	Declare    Kind = "declare" // carries the facts of the cursor's query
+	Fetch      Kind = "fetch"   // carries them again
+	Move       Kind = "move"    // as Fetch, and returns no rows
+	Close      Kind = "close"   // of a cursor
+	Empty      Kind = "empty"   // no statement at all: "", "-- ping", ";"
 )
 
 // Column names one column of a relation, by OID and attribute number, with the names for messages. Num is 0 and
@@ -122,11 +126,11 @@ type Statement struct {
 	Stored []Source
 	// Assigned are the constants and parameters that it writes.
 	Assigned []Assignment
-	// Name is the prepared statement's name (Prepare, Execute, Deallocate; "" in Deallocate means all), the
-	// savepoint, or the parameter (Set, Show).
+	// Name is the prepared statement's name (Prepare, Execute, Deallocate; "" in Deallocate means all), the cursor's (Declare,
+	// Fetch, Move, Close; "" in Close means all), the savepoint, or the parameter (Set, Show).
 	Name string
-	// Prepared is the text of a PREPARE statement, the name and the parameter types included. The caller keeps it and gives
-	// it back by Env.Prepared when the name is executed.
+	// Prepared is the text of a PREPARE or DECLARE statement, all of it. The caller keeps it and gives it back by
+	// Env.Prepared or Env.Cursor when the name is executed or fetched from.
 	Prepared string
 	// Settings are the parameters that Set changes, and the transaction modes of Begin.
 	Settings []Setting
@@ -187,7 +191,11 @@ type Env struct {
 	// session prepared by the protocol. Nil means none.
 	Prepared func(name string) (sql string, ok bool)
 
-	here map[string]string // what the text itself has prepared so far
+	// Cursor returns Statement.Prepared of the DECLARE whose cursor has a name. Nil means none.
+	Cursor func(name string) (sql string, ok bool)
+
+	cursors map[string]string // what cursors the text itself has declared so far
+	here    map[string]string // what the text itself has prepared so far
 }
 
 // Error is why a text was refused. SQLState is the code that PostgreSQL uses for the same problem, or 0A000 for

@@ -47,6 +47,12 @@ func (a *analysis) statement(n *pg.Node) {
 		a.prepare(x.PrepareStmt)
 	case *pg.Node_ExecuteStmt:
 		a.execute(x.ExecuteStmt)
+	case *pg.Node_DeclareCursorStmt:
+		a.declare(x.DeclareCursorStmt)
+	case *pg.Node_FetchStmt:
+		a.fetch(x.FetchStmt)
+	case *pg.Node_ClosePortalStmt:
+		a.out.Kind, a.out.Name = Close, x.ClosePortalStmt.Portalname
 	case *pg.Node_DeallocateStmt:
 		a.out.Kind, a.out.Name = Deallocate, x.DeallocateStmt.Name
 	default:

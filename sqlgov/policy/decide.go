@@ -77,12 +77,12 @@ func (j *judge) decision() *Decision {
 
 // statementKinds are the kinds that can be judged.
 var statementKinds = append([]analyze.Kind{analyze.Prepare, analyze.Execute, analyze.Explain,
-	analyze.CopyOut, analyze.CopyIn}, plainKinds...)
+	analyze.CopyOut, analyze.CopyIn, analyze.Declare, analyze.Fetch, analyze.Move}, plainKinds...)
 
 // plainKinds are those that carry no other statement.
 var plainKinds = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Truncate,
 	analyze.Begin, analyze.Commit, analyze.Rollback, analyze.Savepoint, analyze.Release, analyze.Set, analyze.Show, analyze.Discard,
-	analyze.Deallocate, analyze.Empty}
+	analyze.Deallocate, analyze.Close, analyze.Empty}
 
 func (j *judge) statement(s *analyze.Statement) {
 	if !slices.Contains(statementKinds, s.Kind) {

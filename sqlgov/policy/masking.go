@@ -79,7 +79,7 @@ func (d *Decision) mask(r *Ruleset, in *Input) {
 }
 
 // maskable are the kinds of statement whose results can be masked.
-var maskable = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Prepare, analyze.Execute}
+var maskable = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Prepare, analyze.Execute, analyze.Fetch}
 
 func (m *masking) statement(index int, s *analyze.Statement) {
 	if !m.made.WithholdAll && m.inScope(s) {

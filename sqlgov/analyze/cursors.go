@@ -1,0 +1,83 @@
+package analyze
+
+import (
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v5"
+)
+
+// cursorHold is CURSOR_OPT_HOLD of PostgreSQL's parsenodes.h: the cursor outlives its transaction.
+const cursorHold = 0x0020
+
+// declare carries the facts of the cursor's query. The rows come with FETCH.
+func (a *analysis) declare(n *pg.DeclareCursorStmt) {
+	if n.Options&cursorHold != 0 {
+		unsupported(-1, "a cursor WITH HOLD, which outlives its transaction, is")
+	}
+	a.cursorQuery(n)
+	if len(a.params) > 0 {
+		unsupported(-1, "a parameter in DECLARE CURSOR is")
+	}
+	a.becomes(Declare, n.Portalname)
+	a.out.Output = nil
+	a.out.Prepared = a.text[a.out.Start:a.out.End]
+}
+
+func (a *analysis) cursorQuery(n *pg.DeclareCursorStmt) {
+	if n.Query.GetSelectStmt() == nil {
+		refuseStatement(n.Query)
+	}
+	a.statement(n.Query)
+}
+
+// fetch carries the facts of the cursor's query: FETCH and MOVE run more of it.
+func (a *analysis) fetch(n *pg.FetchStmt) {
+	text, ok := a.cursorText(n.Portalname)
+	if !ok {
+		fail(refuse("34000", "cursor %q does not exist", n.Portalname))
+	}
+	stmts, e := read(text, a.env)
+	if e != nil {
+		fail(e)
+	}
+	if len(stmts) != 1 || stmts[0].Stmt.GetDeclareCursorStmt() == nil {
+		unsupported(-1, "FETCH from what is not a cursor is")
+	}
+	outer := a.text
+	a.text = text
+	a.cursorQuery(stmts[0].Stmt.GetDeclareCursorStmt())
+	a.text = outer
+	if n.Ismove {
+		a.becomes(Move, n.Portalname)
+		a.out.Output = nil
+		return
+	}
+	a.becomes(Fetch, n.Portalname)
+}
+
+// cursorText is the text of the DECLARE behind a cursor: of those that this text itself has declared, else of the session's,
+// in which case the facts hold for this session only.
+func (a *analysis) cursorText(name string) (string, bool) {
+	if text, ok := a.env.cursors[name]; ok {
+		return text, text != gone
+	}
+	a.sessionBound = true
+	if _, ok := a.env.cursors[allGone]; ok || a.env.Cursor == nil {
+		return "", false
+	}
+	return a.env.Cursor(name)
+}
+
+// rememberCursor notes what a statement means for the cursors. After a transaction has ended, or part of it was undone, none
+// is taken to be there.
+func rememberCursor(cursors map[string]string, st *Statement) {
+	switch {
+	case st.Kind == Declare:
+		cursors[st.Name] = st.Prepared
+	case st.Kind == Close && st.Name != "":
+		cursors[st.Name] = gone
+	case st.Kind == Close, st.Kind == Commit, st.Kind == Rollback, st.Kind == Discard && strings.EqualFold(st.Name, "all"):
+		clear(cursors)
+		cursors[allGone] = gone
+	}
+}
