@@ -110,3 +110,12 @@ func TestGoneAmidCopy(t *testing.T) {
 		t.Errorf("%v %s%s", err, out, errs)
 	}
 }
+
+// psql reads a large result piece by piece, through a cursor.
+func TestPsqlFetchCount(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.Options{Setup: []string{warehouse}})
+	out, errs, err := psql(t, g.DSN("ana", "shop"), "-At", "-v", "FETCH_COUNT=100", "-c", "select id from item order by id")
+	if err != nil || strings.Count(out, "\n") != 5000 || !strings.HasSuffix(out, "\n5000\n") {
+		t.Errorf("%v %s %d lines", err, errs, strings.Count(out, "\n"))
+	}
+}
