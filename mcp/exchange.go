@@ -47,7 +47,7 @@ func (x *exchange) serve() {
 	}
 	if x.msg.id == nil {
 		x.notified()
-		x.send(http.StatusAccepted, nil)
+		x.send(http.StatusAccepted)
 		return
 	}
 	m, failed := x.method()
@@ -153,16 +153,12 @@ func (x *exchange) method() (method, *failure) {
 
 // result replies with a JSON-RPC result.
 func (x *exchange) result(result []byte) {
-	body := make([]byte, 0, len(result)+len(x.msg.id)+40)
-	body = append(body, `{"jsonrpc":"2.0","id":`...)
-	body = append(body, x.msg.id...)
-	body = append(body, `,"result":`...)
-	body = append(append(body, result...), '}')
+	head := append(append([]byte(`{"jsonrpc":"2.0","id":`), x.msg.id...), `,"result":`...)
 	if x.stream.wanted && x.msg.method == "tools/call" {
-		x.endStream(body)
+		x.endStream(head, result, []byte("}"))
 		return
 	}
-	x.send(http.StatusOK, body)
+	x.send(http.StatusOK, head, result, []byte("}"))
 }
 
 // error replies with a JSON-RPC error. The id is left out if the request had none that could be read.
@@ -188,21 +184,33 @@ func (x *exchange) standardHeaders() {
 }
 
 // send writes the reply, once. If there is a stream, the reply ends it.
-func (x *exchange) send(status int, body []byte) {
+func (x *exchange) send(status int, body ...[]byte) {
 	if x.stream.open {
-		x.endStream(body)
+		x.endStream(body...)
 		return
 	}
 	x.standardHeaders()
+	size := 0
+	for _, part := range body {
+		size += len(part)
+	}
 	h := x.w.Header()
-	if len(body) > 0 {
+	if size > 0 {
 		h.Set("Content-Type", mediaJSON)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Content-Length", strconv.Itoa(size))
 	deadline := time.Now().Add(or(x.server.WriteTimeout, defaultWriteTimeout))
 	x.supported(http.NewResponseController(x.w).SetWriteDeadline(deadline))
 	x.w.WriteHeader(status)
-	if _, err := x.w.Write(body); err != nil {
-		x.server.Log.Debug().Err(err).Str("correlation_id", x.correlation).Msg("the client went away before its reply")
+	for _, part := range body {
+		if _, err := x.w.Write(part); err != nil {
+			x.gone(err)
+			return
+		}
 	}
+}
+
+// gone logs that a reply could not be sent.
+func (x *exchange) gone(err error) {
+	x.server.Log.Debug().Err(err).Str("correlation_id", x.correlation).Msg("the client went away before its reply")
 }

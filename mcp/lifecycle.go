@@ -3,6 +3,7 @@ package mcp
 import (
 	"net/http"
 	"slices"
+	"strconv"
 )
 
 // serverName is how the server introduces itself.
@@ -49,7 +50,7 @@ func (x *exchange) ping() ([]byte, *failure) { return []byte("{}"), nil }
 func (x *exchange) discover() ([]byte, *failure) {
 	b := appendStrings([]byte(`"supportedVersions":`), versions)
 	b = appendString(append(b, `,"capabilities":{"tools":{}},"instructions":`...), instructions)
-	return x.completed(append(b, `,"ttlMs":`+discoverTTL+`,"cacheScope":"public"`...), ""), nil
+	return x.completed(append(b, `,"ttlMs":`+discoverTTL+`,"cacheScope":"public"`...)), nil
 }
 
 // listTools returns the catalogue in one page. It is the same for every caller: what a caller may do is decided at
@@ -59,24 +60,27 @@ func (x *exchange) listTools() ([]byte, *failure) {
 		return nil, fail(http.StatusOK, codeInvalidParams, "unknown cursor: the list of tools has one page")
 	}
 	b := append([]byte(`"tools":`), catalogue.list...)
-	return x.completed(append(b, `,"ttlMs":`+toolsTTL+`,"cacheScope":"public"`...), ""), nil
+	return x.completed(append(b, `,"ttlMs":`+toolsTTL+`,"cacheScope":"public"`...)), nil
 }
 
 // content is what a tool has to say.
 type content struct {
 	texts      [][]byte // text items, in order
-	structured []byte   // a JSON object; may be nil
+	structured [][]byte // the parts of a JSON object; may be nil
 	isError    bool
 	decision   string // the id of the decision; "" if it never came to one
 }
 
-// complete encodes the result of a tool call.
+// complete encodes the result of a tool call, in one buffer: results can be large.
 func (x *exchange) complete(c content) []byte {
-	size := len(c.structured) + 256
+	size := 512
 	for _, t := range c.texts {
 		size += len(t) + len(t)/4
 	}
-	b := append(make([]byte, 0, size), `"content":[`...)
+	for _, part := range c.structured {
+		size += len(part)
+	}
+	b := append(make([]byte, 0, size), beginning+`"content":[`...)
 	for i, t := range c.texts {
 		if i > 0 {
 			b = append(b, ',')
@@ -85,23 +89,28 @@ func (x *exchange) complete(c content) []byte {
 	}
 	b = append(b, ']')
 	if c.structured != nil {
-		b = append(append(b, `,"structuredContent":`...), c.structured...)
+		b = append(b, `,"structuredContent":`...)
 	}
-	if c.isError {
-		b = append(b, `,"isError":true`...)
-	} else {
-		b = append(b, `,"isError":false`...)
+	for _, part := range c.structured {
+		b = append(b, part...)
 	}
-	return x.completed(b, c.decision)
+	b = strconv.AppendBool(append(b, `,"isError":`...), c.isError)
+	return x.signed(b, c.decision)
 }
 
 // metaDecision is the key of _meta by which audit log and "interlock explain" know the call.
 const metaDecision = "interlock/decision_id"
 
-// completed makes a result of its members: it says that the result is complete, whose it is and which decision it follows.
-func (x *exchange) completed(members []byte, decision string) []byte {
-	b := make([]byte, 0, len(members)+160)
-	b = append(append(b, `{"resultType":"complete",`...), members...)
+// beginning of a result: it says that the result is complete.
+const beginning = `{"resultType":"complete",`
+
+// completed makes a result of its members.
+func (x *exchange) completed(members []byte) []byte {
+	return x.signed(append([]byte(beginning), members...), "")
+}
+
+// signed ends a result: it says whose it is and which decision it follows.
+func (x *exchange) signed(b []byte, decision string) []byte {
 	b = append(appendString(append(b, `,"_meta":{`...), metaServer), ':')
 	b = x.appendServerInfo(b)
 	if decision != "" {

@@ -73,7 +73,7 @@ var obligations = []struct {
 	{55, "any other failure is opaque", "TestRefusals"},
 	{56, "content begins with a text", "protocol/tools TestPresent"},
 	{57, "structured results are JSON in the text", "TestPresent governed/sources"},
-	{58, "six tools are published with their schemas", "TestCatalogue protocol/arguments"},
+	{58, "the six tools are published with their schemas", "TestCatalogue protocol/arguments"},
 	{59, "interlock_query is governed and audited", "TestGoverned sqlgov.TestAttacks"},
 	{60, "its text is an array of row objects", "TestPresent governed/statements"},
 	{61, "it never runs on the control database", "none: the control store is SQLite, and a source is a PostgreSQL server"},

@@ -36,14 +36,13 @@ func (s *Server) present(res *sqlgov.Result) content {
 	case len(res.Columns) == 0:
 		said.texts = append(said.texts, []byte("Done: "+res.Tag+". The statement returns no rows."))
 	}
-	b := append([]byte(`{"rows":`), rows...)
-	b = appendColumns(append(b, `,"columns":`...), res.Columns)
+	b := appendColumns([]byte(`,"columns":`), res.Columns)
 	b = strconv.AppendInt(append(b, `,"row_count":`...), int64(shown), 10)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), res.Truncated || shown < len(res.Rows))
 	b = strconv.AppendInt(append(b, `,"limit":`...), int64(res.Limit), 10)
 	b = appendString(append(b, `,"command":`...), res.Tag)
 	b = appendString(append(b, `,"decision_id":`...), res.DecisionID)
-	said.structured = append(b, '}')
+	said.structured = [][]byte{[]byte(`{"rows":`), rows, append(b, '}')}
 	return said
 }
 

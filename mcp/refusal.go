@@ -65,7 +65,7 @@ func (x *exchange) refused(r *sqlgov.Refusal) ([]byte, *failure) {
 	}
 	return x.complete(content{
 		texts:      [][]byte{[]byte(explain(r))},
-		structured: reason,
+		structured: [][]byte{reason},
 		isError:    r.Kind != sqlgov.HeldForApproval,
 		decision:   r.DecisionID,
 	}), nil

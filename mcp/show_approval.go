@@ -17,5 +17,5 @@ func (s *Server) showApproval(ctx context.Context, caller sqlgov.Caller, args va
 	if err != nil {
 		return content{}, "", err
 	}
-	return content{texts: [][]byte{b}, structured: b}, "", nil
+	return content{texts: [][]byte{b}, structured: [][]byte{b}}, "", nil
 }

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"mime"
@@ -109,10 +108,12 @@ func progress(token []byte, n int, elapsed time.Duration) []byte {
 
 // asEvent frames a JSON-RPC message. A json value of PostgreSQL can hold line feeds between its tokens; in an event they
 // would end the line.
-func asEvent(message []byte) []byte {
-	b := append(make([]byte, 0, len(message)+32), "event: message\ndata: "...)
+func asEvent(message ...[]byte) []byte {
+	b := []byte("event: message\ndata: ")
 	mark := len(b)
-	b = append(b, message...)
+	for _, part := range message {
+		b = append(b, part...)
+	}
 	for i, c := range b[mark:] {
 		if c == '\n' || c == '\r' {
 			b[mark+i] = ' '
@@ -143,8 +144,8 @@ func (x *exchange) sendEvent(event []byte) error {
 }
 
 // endStream sends the reply as the last event.
-func (x *exchange) endStream(message []byte) {
-	if err := x.sendEvent(asEvent(bytes.TrimSpace(message))); err != nil {
-		x.server.Log.Debug().Err(err).Str("correlation_id", x.correlation).Msg("the client went away before its reply")
+func (x *exchange) endStream(message ...[]byte) {
+	if err := x.sendEvent(asEvent(message...)); err != nil {
+		x.gone(err)
 	}
 }

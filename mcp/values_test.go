@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -113,7 +114,8 @@ func TestPresent(t *testing.T) {
 		if !strings.Contains(more, test.more) || test.more == "" && more != "" {
 			t.Errorf("%s: second text %q, want %q", name, more, test.more)
 		}
-		if s := string(said.structured); !strings.Contains(s, test.counted) || !strings.HasPrefix(s, `{"rows":`+test.rows) || !json.Valid(said.structured) {
+		structured := bytes.Join(said.structured, nil)
+		if s := string(structured); !strings.Contains(s, test.counted) || !strings.HasPrefix(s, `{"rows":`+test.rows) || !json.Valid(structured) {
 			t.Errorf("%s: structured content %s, want %s", name, s, test.counted)
 		}
 	}
