@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"interlock/catalog"
@@ -62,10 +63,7 @@ func (d *decoder) rowDescription(body []byte) bool {
 	if n > len(body)/19 {
 		return false
 	}
-	for len(d.fields) < n {
-		d.fields = append(d.fields[:cap(d.fields)], sqlgov.Field{})
-	}
-	d.fields = d.fields[:n]
+	d.fields = slices.Grow(d.fields[:0], n)[:n] // what is left in them of wider results spares copying names
 	for i := range d.fields {
 		end := bytes.IndexByte(body, 0)
 		if end < 0 || len(body) < end+19 {
