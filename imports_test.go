@@ -16,15 +16,16 @@ const module = "interlock/"
 // exist. Imports point one way: doors to the core, the core to what it is made of, adapters to the core, and only cmd
 // to all of them. So no door can reach a database, and no decision needs one.
 var allowed = map[string][]string{
-	"audit":          {},
-	"catalog":        {},
-	"redact":         {},
-	"sqlgov/typing":  {"catalog"},
-	"sqlgov/analyze": {"catalog", "sqlgov/typing"},
-	"sqlgov/policy":  {"catalog", "redact", "sqlgov/analyze"},
-	"sqlgov":         {"audit", "catalog", "internal/lru", "internal/ratelimit", "redact", "sqlgov/analyze", "sqlgov/policy"},
-	"pgwire":         {"sqlgov"},
-	"mcp":            {"catalog", "sqlgov"},
+	"audit":             {},
+	"catalog":           {},
+	"redact":            {},
+	"sqlgov/typing":     {"catalog"},
+	"sqlgov/analyze":    {"catalog", "sqlgov/typing"},
+	"sqlgov/policy":     {"catalog", "redact", "sqlgov/analyze"},
+	"sqlgov/introspect": {"catalog", "sqlgov/analyze", "sqlgov/policy"},
+	"sqlgov":            {"audit", "catalog", "internal/lru", "internal/ratelimit", "redact", "sqlgov/analyze", "sqlgov/introspect", "sqlgov/policy"},
+	"pgwire":            {"sqlgov"},
+	"mcp":               {"catalog", "sqlgov"},
 
 	"internal/admin":     {"sqlgov"},
 	"internal/auditship": {"audit"},

@@ -97,8 +97,8 @@ type Relation struct {
 	Comment     string       `json:"comment,omitempty"`
 	RowEstimate float64      `json:"row_estimate,omitempty"` // pg_class.reltuples; -1 unknown
 
-	// Definition is pg_get_viewdef of a view or materialized view, taken with search_path = pg_catalog, so that
-	// every name in it outside pg_catalog is qualified.
+	// Definition is pg_get_viewdef of a view or materialized view, or pg_get_indexdef of an index, taken with
+	// search_path = pg_catalog, so that every name in it outside pg_catalog is qualified.
 	Definition      string `json:"definition,omitempty"`
 	SecurityInvoker bool   `json:"security_invoker,omitempty"`
 	SecurityBarrier bool   `json:"security_barrier,omitempty"`
@@ -106,6 +106,15 @@ type Relation struct {
 	Constraints []Constraint `json:"constraints,omitempty"`
 	// UniqueIndexes are the unique or exclusion indexes that ON CONFLICT can infer, constraints' indexes included.
 	UniqueIndexes []UniqueIndex `json:"unique_indexes,omitempty"`
+	// PartOf is set for an index, and for a sequence that a column owns.
+	PartOf Part `json:"part_of,omitzero"`
+}
+
+// Part says what an index or a sequence belongs to.
+type Part struct {
+	Relation OID `json:"relation"`
+	// Columns are those that the index reads, in its expressions and its predicate too, or the one that owns the sequence.
+	Columns []int16 `json:"columns,omitempty"`
 }
 
 // Column is a live user column (pg_attribute with attnum > 0 and not dropped).

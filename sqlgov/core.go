@@ -15,6 +15,7 @@ import (
 	"interlock/internal/lru"
 	"interlock/internal/ratelimit"
 	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/introspect"
 	"interlock/sqlgov/policy"
 )
 
@@ -61,6 +62,7 @@ type Core struct {
 
 	factsOnce sync.Once
 	facts     *lru.Cache[factsKey, *judged]
+	rewrites  rewrites
 	sealers   sealers
 	buckets   ratelimit.Buckets
 	running   ratelimit.Turns
@@ -106,8 +108,11 @@ type admission struct {
 	index    *catalog.Index
 	judged   *judged
 	decision *ruledDecision
-	failed   *policy.Decision // instead of decision, when the analysis failed
-	refused  bool             // by whichever step
+	written  *rewritten // what is sent instead of sql; nil if sql is
+	// sentBefore is the text that a prepared statement has on the server, if it is another than sql. Nil if none is prepared yet.
+	sentBefore *string
+	failed     *policy.Decision // instead of decision, when the analysis failed
+	refused    bool             // by whichever step
 }
 
 // admit takes a request through every step that comes before execution, in the one order there is. It returns nil
@@ -222,7 +227,8 @@ func characters(sql string, position int) int {
 }
 
 func (a *admission) input(facts *analyze.Facts) policy.Input {
-	return policy.Input{Identity: a.caller.Identity, Source: a.source, Door: string(a.caller.Door), Typed: analyze.Typed(a.sql), Facts: facts, Catalog: a.index}
+	return policy.Input{Identity: a.caller.Identity, Source: a.source, Door: string(a.caller.Door), Typed: analyze.Typed(a.sql), Facts: facts, Catalog: a.index,
+		Introspection: introspect.Catalogs{}}
 }
 
 // authorise asks for the decision on the facts, and refuses what the source roles refuse.
@@ -230,7 +236,7 @@ func (c *Core) authorise(_ context.Context, a *admission) *Refusal {
 	a.decision = a.judged.decide(a)
 	d := a.decision.Decision
 	if len(d.Denied) == 0 {
-		return nil
+		return c.rewrite(a)
 	}
 	r := &Refusal{Kind: Denied, SQLState: d.SQLState, Message: d.Message, Detail: d.Detail, Hint: d.Hint}
 	if r.SQLState == "0A000" {

@@ -10,6 +10,7 @@ import (
 	"interlock/catalog"
 	"interlock/internal/lru"
 	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/introspect"
 	"interlock/sqlgov/policy"
 )
 
@@ -39,6 +40,8 @@ type ruledDecision struct {
 	rules     *policy.Ruleset
 	judgement *audit.Judgement
 	compiled  maskCache
+	// needs is set when the statement must be rewritten to see no more of the catalogs than the identity may.
+	needs *introspect.Needs
 }
 
 // judge sets a.judged to the facts of a.sql. Facts that depend on the session are not cached.
@@ -51,19 +54,8 @@ func (c *Core) judge(a *admission) *analyze.Error {
 		a.judged = j
 		return nil
 	}
-	facts, err := analyze.Analyze(a.sql, analyze.Env{
-		Catalog:    a.index,
-		ParamTypes: a.params,
-		SearchPath: a.index.Snapshot.SearchPath,
-		Prepared:   a.prepared,
-		Cursor:     a.cursors,
-		Limits:     c.Limits,
-	})
-	if err != nil {
-		var e *analyze.Error
-		if !errors.As(err, &e) {
-			e = &analyze.Error{SQLState: "XX000", Message: "the statement cannot be analysed"}
-		}
+	facts, e := c.analyseText(a, a.sql)
+	if e != nil {
 		return e
 	}
 	a.judged = &judged{facts: facts, index: a.index, names: namesOf(facts)}
@@ -71,6 +63,27 @@ func (c *Core) judge(a *admission) *analyze.Error {
 		c.cache().Add(key, a.judged, cost(a.sql, facts))
 	}
 	return nil
+}
+
+// analyseText analyses a text in the place of the admission's.
+func (c *Core) analyseText(a *admission, text string) (*analyze.Facts, *analyze.Error) {
+	facts, err := analyze.Analyze(text, analyze.Env{
+		Catalog:    a.index,
+		ParamTypes: a.params,
+		SearchPath: a.index.Snapshot.SearchPath,
+		Prepared:   a.prepared,
+		Cursor:     a.cursors,
+		Limits:     c.Limits,
+		Watched:    introspect.Watched,
+	})
+	if err != nil {
+		var e *analyze.Error
+		if !errors.As(err, &e) {
+			e = &analyze.Error{SQLState: "XX000", Message: "the statement cannot be analysed"}
+		}
+		return nil, e
+	}
+	return facts, nil
 }
 
 func paramsKey(params []catalog.OID) string {
@@ -122,6 +135,7 @@ func (j *judged) decide(a *admission) *ruledDecision {
 		return d.(*ruledDecision)
 	}
 	d := a.ruled(a.rules.Decide(a.input(j.facts)))
+	d.needs = needsOf(d.Decision)
 	decisions.Store(a.caller.Identity, d)
 	return d
 }

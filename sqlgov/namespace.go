@@ -7,6 +7,7 @@ type preparedStatement struct {
 	sql    string
 	params []catalog.OID
 	judged *judged
+	sent   string        // the text that the server has, if it is another than sql
 	bound  bindFrame     // of a portal, if full texts are kept, or a parameter may have to be looked at
 	format resultFormats // of a portal
 	taken  *taken        // of a portal: what has been handed out of it

@@ -111,7 +111,7 @@ func (c *Core) run(ctx context.Context, a *admission, maxRows int) (*Result, end
 	stmt := &a.judged.facts.Statements[0]
 	col := newCollector(a, maxRows)
 	must := a.obligations()
-	req := RunRequest{SQL: a.sql, Pinned: pinned(a.index), Timeout: statementTimeout(a.src),
+	req := RunRequest{SQL: a.text(), Pinned: pinned(a.index), Timeout: statementTimeout(a.src),
 		ReadOnly: must.ReadOnly || !a.judged.names.changes && !callsOutside(stmt)}
 	if must.Timeout > 0 {
 		req.Timeout = min(req.Timeout, must.Timeout)
@@ -255,7 +255,7 @@ func (c *Core) failure(ctx context.Context, a *admission, err error) *Refusal {
 	case ctx.Err() != nil:
 		return &Refusal{Kind: Canceled, SQLState: "57014", Message: "canceling statement due to user request", Err: err}
 	case errors.As(err, &ue):
-		shown := a.reduce(ue)
+		shown := a.reduce(a.placed(ue))
 		return &Refusal{Kind: UpstreamFailed, SQLState: ue.SQLState, Message: shown.Message, Detail: shown.Detail,
 			Hint: shown.Hint, Position: int(shown.Position), Upstream: shown}
 	default:

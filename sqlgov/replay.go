@@ -8,6 +8,7 @@ import (
 	"interlock/audit"
 	"interlock/catalog"
 	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/introspect"
 	"interlock/sqlgov/policy"
 )
 
@@ -28,7 +29,8 @@ func Replay(rules *policy.Ruleset, index *catalog.Index, v *audit.View) Replayed
 	if gap := notJudged(v); gap != "" {
 		return Replayed{Gap: gap}
 	}
-	in := policy.Input{Identity: v.Identity, Source: v.Source, Door: v.Door, Typed: analyze.Typed(v.Statement), Catalog: index}
+	in := policy.Input{Identity: v.Identity, Source: v.Source, Door: v.Door, Typed: analyze.Typed(v.Statement), Catalog: index,
+		Introspection: introspect.Catalogs{}}
 	if !rules.Knows(v.Identity) || !rules.Granted(v.Identity, v.Source) {
 		return Replayed{Verdict: policy.Refused, Reasons: []policy.Reason{{Note: "no grant on the source"}}}
 	}

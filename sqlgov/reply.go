@@ -166,10 +166,10 @@ func (s *Session) takeParameter(r *Reply) (Output, bool) {
 
 func (s *Session) takeNotice(r *Reply) (Output, bool) {
 	o := s.front()
-	if o == nil || o.run == nil || !o.run.withholds() {
+	if o == nil || o.run == nil || !o.run.withholds() && !o.run.moved() {
 		return Output{Frame: r.Frame}, true
 	}
-	return Output{Error: o.run.reduce(r.Error), Notice: true}, true
+	return Output{Error: o.run.reduce(o.run.placed(r.Error)), Notice: true}, true
 }
 
 // takeReady ends a segment.
@@ -237,8 +237,8 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 	if first.sqlstate == "57014" && s.timedOut.Swap(false) {
 		return Output{Refusal: first.timeout(), Fatal: fatal}, true
 	}
-	if first.run != nil && first.run.withholds() {
-		return Output{Error: first.run.reduce(r.Error), Fatal: fatal}, true
+	if first.run != nil && (first.run.withholds() || first.run.moved()) {
+		return Output{Error: first.run.reduce(first.run.placed(r.Error)), Fatal: fatal}, true
 	}
 	return Output{Frame: r.Frame, Fatal: fatal}, true
 }

@@ -125,7 +125,7 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 	effects := s.effectsOf(a.judged.facts)
 	o := &op{kind: opQuery, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, &taken{}), copy: copying{expected: copiesIn(a.judged.facts)}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
-	return s.send(o, withText(frame, messageHeader, sql, lifted(sql, a.judged.facts)))
+	return s.send(o, withText(frame, messageHeader, sql, lifted(a.text(), a.sent())))
 }
 
 // messageHeader is the length of a message's type and length.
@@ -147,8 +147,8 @@ func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opParse, refusal: r, unnamed: p.Name == ""})
 	}
-	st.judged = a.judged
-	frame = withText(frame, messageHeader+len(p.Name)+1, p.SQL, lifted(p.SQL, a.judged.facts))
+	st.judged, st.sent = a.judged, a.replacement()
+	frame = withText(frame, messageHeader+len(p.Name)+1, p.SQL, lifted(a.text(), a.sent()))
 	return s.send(&op{kind: opParse, run: a, effects: []effect{{define: objectKey{'S', p.Name}, statementDef: st}}}, frame)
 }
 
@@ -182,7 +182,7 @@ func (s *Session) Describe(ctx context.Context, object byte, name string, frame 
 		return s.Reject(ctx, false, notByProtocol(name))
 	}
 	a := s.admission(st)
-	a.rehearse = true
+	a.rehearse, a.sentBefore = true, &st.sent
 	if !s.stands(a) {
 		if r := s.core.admit(ctx, a); r != nil {
 			return s.reject(&op{kind: opDescribe, refusal: r})
@@ -202,7 +202,7 @@ func (s *Session) stands(a *admission) bool {
 	if d := a.judged.decide(a); d.Verdict == policy.Allowed {
 		a.decision = d
 	}
-	return a.decision != nil
+	return a.decision != nil && s.core.rewrite(a) == nil
 }
 
 // Execute takes an Execute message. The portal's statement is judged again under the ruleset, the key and the catalog
@@ -216,7 +216,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 		return s.Reject(ctx, false, notByProtocol(portal))
 	}
 	a := s.admission(st)
-	a.continues, a.portal = st.ran, true
+	a.continues, a.portal, a.sentBefore = st.ran, true, &st.sent
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opExecute, refusal: r})
 	}

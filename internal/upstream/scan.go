@@ -135,10 +135,14 @@ func readObjects(ctx context.Context, conn *pgx.Conn, s *catalog.Snapshot) error
 	columns := rowsOf[relationColumn](ctx, &read, "columns", columnsSQL)
 	constraints := rowsOf[relationConstraint](ctx, &read, "constraints", constraintsSQL)
 	indexes := rowsOf[relationIndex](ctx, &read, "unique indexes", uniqueIndexesSQL)
+	parts := rowsOf[relationPart](ctx, &read, "parts", partsSQL)
 	if read.err != nil {
 		return read.err
 	}
-	return attach(s.Relations, columns, constraints, indexes)
+	if err := attach(s.Relations, columns, constraints, indexes); err != nil {
+		return err
+	}
+	return attachParts(s.Relations, parts)
 }
 
 type relationColumn struct {
@@ -182,6 +186,24 @@ func attach(relations []catalog.Relation, columns []relationColumn, constraints 
 			return fmt.Errorf("index %q belongs to the unknown relation %d", x.Name, x.Of)
 		}
 		r.UniqueIndexes = append(r.UniqueIndexes, x.UniqueIndex)
+	}
+	return nil
+}
+
+type relationPart struct {
+	Of catalog.OID `json:"of"`
+	catalog.Part
+}
+
+// attachParts says of indexes and sequences what they belong to. Both lists are in the order of OIDs.
+func attachParts(relations []catalog.Relation, parts []relationPart) error {
+	for i := range relations {
+		if r := &relations[i]; len(parts) > 0 && parts[0].Of == r.OID {
+			r.PartOf, parts = parts[0].Part, parts[1:]
+		}
+	}
+	if len(parts) > 0 {
+		return fmt.Errorf("what relation %d belongs to is known, but not the relation", parts[0].Of)
 	}
 	return nil
 }

@@ -165,7 +165,8 @@ SELECT c.oid::bigint AS oid, c.nspname AS schema, c.relname AS name, c.relkind A
        c.oid IN (SELECT ev_class FROM pg_rewrite WHERE ev_type <> '1') AS has_rules,
        c.oid IN (SELECT tgrelid FROM pg_trigger WHERE NOT tgisinternal) AS has_triggers,
        d.description AS comment, c.reltuples AS row_estimate,
-       CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END AS definition,
+       CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid)
+            WHEN c.relkind IN ('i', 'I') THEN pg_get_indexdef(c.oid) END AS definition,
        o.invoker AS security_invoker, o.barrier AS security_barrier
 FROM shown c
 LEFT JOIN parents p ON p.inhrelid = c.oid
@@ -211,3 +212,19 @@ JOIN pg_index i ON i.indrelid = c.oid
 JOIN pg_class x ON x.oid = i.indexrelid
 WHERE (i.indisunique OR i.indisexclusion) AND i.indisvalid
 ORDER BY c.oid, i.indexrelid`
+
+// partsSQL reads what indexes and owned sequences belong to. As above, number 0 in an expression is the whole row.
+const partsSQL = visible + shown + `
+SELECT c.oid::bigint AS of, i.indrelid::bigint AS relation, ARRAY(
+         SELECT DISTINCT a.attnum
+         FROM pg_attribute a
+         WHERE a.attrelid = i.indrelid AND a.attnum > 0 AND NOT a.attisdropped AND (a.attnum = ANY (i.indkey::int2[]) OR EXISTS (
+           SELECT FROM regexp_matches(concat(i.indexprs::text, ' ', i.indpred::text), ':varattno ([0-9]+)', 'g') AS m
+           WHERE m[1]::int2 IN (0, a.attnum)))
+         ORDER BY 1) AS columns
+FROM shown c JOIN pg_index i ON i.indexrelid = c.oid
+UNION ALL
+SELECT c.oid::bigint, d.refobjid::bigint, ARRAY[d.refobjsubid::int2]
+FROM shown c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.objsubid = 0
+WHERE c.relkind = 'S' AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')
+ORDER BY 1`

@@ -39,6 +39,8 @@ type analysis struct {
 	stored     []*lineage
 
 	sessionBound bool
+	conditions   int  // WHERE, HAVING and ON clauses around what is analysed
+	foreign      bool // text is not the statement's own but that of one which it executes
 	spent        int
 	columnRefs   int // column references met so far
 	sublinkNames map[*pg.SubLink]string
@@ -110,8 +112,9 @@ func checkWidth(columns int, what string) {
 
 // mention is a place where a statement reads a relation. The server wants the right to read some column for each.
 type mention struct {
-	rel  *catalog.Relation
-	used bool // a column is read there
+	rel   *catalog.Relation
+	used  bool // a column is read there
+	place int  // 1 + its index in System.References; 0 if it has none there
 }
 
 // touch notes that a relation is read, even if no column of it will be.

@@ -24,7 +24,7 @@ func (a *analysis) expr(s *scope, n *pg.Node) value {
 func (a *analysis) plainExpr(s *scope, n *pg.Node) value {
 	switch x := n.GetNode().(type) {
 	case *pg.Node_AConst:
-		return constantValue(x.AConst)
+		return a.constant(x.AConst)
 	case *pg.Node_ColumnRef:
 		return a.columnRef(s, x.ColumnRef)
 	case *pg.Node_ParamRef:

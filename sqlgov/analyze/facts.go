@@ -147,6 +147,8 @@ type Statement struct {
 	NoWhere bool
 	// Locks is set when rows are locked by FOR UPDATE or FOR SHARE.
 	Locks bool
+	// System is what the statement asks of the system schemas, place by place.
+	System System
 }
 
 // Setting is a parameter with the value that a statement gives it.
@@ -187,6 +189,8 @@ type Env struct {
 	// ParamTypes are the types that the client declared for $1, $2, ... (Parse message); 0 leaves one open.
 	ParamTypes []catalog.OID
 	Limits     Limits
+	// Watched picks the functions of the system schemas whose calls are reported in Statement.System. Nil means none.
+	Watched func(*catalog.Function) bool
 	// Prepared returns what EXECUTE of a name runs: Statement.Prepared of a PREPARE, or the text of a statement that the
 	// session prepared by the protocol. Nil means none.
 	Prepared func(name string) (sql string, ok bool)

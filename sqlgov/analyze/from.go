@@ -75,6 +75,7 @@ func (a *analysis) rangeVar(s *scope, n *pg.RangeVar) *entry {
 		rel := a.relation(n)
 		e = a.relationEntry(rel, n.Relname)
 		e.mention(a.touch(rel))
+		a.refers(e.place, n)
 		a.openView(rel)
 	}
 	a.alias(e, n.Alias, n.Location)
@@ -255,6 +256,7 @@ func (a *analysis) rangeTableFunc(s *scope, n *pg.RangeTableFunc) *entry {
 	s.lateral = true
 	defer func() { s.lateral = was }()
 
+	a.out.System.Raises = true
 	row := a.coerce(a.expr(s, n.Rowexpr), typing.Text, typing.Assignment, n.Location)
 	doc := a.coerce(a.expr(s, n.Docexpr), typing.XML, typing.Assignment, n.Location)
 	from := changed(row.from, doc.from)

@@ -60,6 +60,7 @@ func (a *analysis) resolveCall(n *pg.FuncCall, schema, name string, args []value
 	match, err := a.types.Function(call)
 	if err == nil {
 		a.checkDrift(n, schema, name, call, match)
+		a.calls(n, match, args)
 		return a.called(match, args, n.Location)
 	}
 	if plainCall(n) && len(args) == 1 && schema == "" {

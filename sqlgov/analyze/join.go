@@ -54,7 +54,7 @@ func (a *analysis) joinCondition(s *scope, quals *pg.Node, items []*item) {
 	setSideways(items, false, false)
 	outside := s.items
 	s.items = items
-	a.boolean(a.expr(s, quals), "JOIN/ON", location(quals))
+	a.condition(s, quals, "JOIN/ON")
 	s.items = outside
 }
 

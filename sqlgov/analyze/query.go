@@ -68,10 +68,10 @@ func (a *analysis) plainSelect(s *scope, n *pg.SelectStmt) *query {
 	a.from(s, n.FromClause)
 	targets := a.targets(s, n.TargetList)
 	if n.WhereClause != nil {
-		a.boolean(a.expr(s, n.WhereClause), "WHERE", location(n.WhereClause))
+		a.condition(s, n.WhereClause, "WHERE")
 	}
 	if n.HavingClause != nil {
-		a.boolean(a.expr(s, n.HavingClause), "HAVING", location(n.HavingClause))
+		a.condition(s, n.HavingClause, "HAVING")
 	}
 	for _, sort := range n.SortClause {
 		a.sortKey(s, sort.GetSortBy(), targets)

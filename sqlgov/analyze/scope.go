@@ -176,11 +176,12 @@ func (a *analysis) columnValue(c *column) value {
 	if c.charged {
 		if c.mention != nil {
 			c.mention.used = true
+			a.refersToColumn(c)
 		}
 		a.read(c.origin.rel, c.origin.num)
 		a.useViewColumn(c.origin.rel, c.origin.num)
 	}
-	return a.flow(value{typ: c.typ, from: a.lineageOf(c), origin: c.origin, plain: true, fields: c.fields})
+	return a.flow(value{typ: c.typ, from: a.lineageOf(c), origin: c.origin, plain: true, fields: c.fields, mention: c.mention})
 }
 
 func (a *analysis) lineageOf(c *column) *lineage {
@@ -223,6 +224,7 @@ func (a *analysis) chargeRow(e *entry) {
 	if e.place != nil && len(e.columns) > 0 {
 		e.place.used = true
 	}
+	a.refersToRow(e)
 	for _, in := range e.inputs {
 		a.chargeRow(in)
 	}

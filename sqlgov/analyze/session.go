@@ -47,6 +47,7 @@ func (a *analysis) sessionValue(n *pg.SQLValueFunction) value {
 
 // xmlExpr is XMLELEMENT and kin. PostgreSQL runs them itself: no function is called.
 func (a *analysis) xmlExpr(s *scope, n *pg.XmlExpr) value {
+	a.out.System.Raises = true
 	var from []*lineage
 	for _, arg := range n.NamedArgs {
 		from = append(from, a.settled(a.expr(s, arg.GetResTarget().GetVal())).from)

@@ -192,7 +192,7 @@ func (a *analysis) executePrepared(text string) []catalog.OID {
 		unsupported(-1, "EXECUTE of what is not one statement is")
 	}
 	outer, outerParams := a.text, a.params
-	a.text, a.params = text, nil
+	a.text, a.params, a.foreign = text, nil, true
 	inner := stmts[0].Stmt
 	if p := inner.GetPrepareStmt(); p != nil {
 		for _, t := range p.Argtypes {
@@ -202,7 +202,7 @@ func (a *analysis) executePrepared(text string) []catalog.OID {
 	}
 	a.preparable(inner)
 	types := a.params
-	a.text, a.params = outer, outerParams
+	a.text, a.params, a.foreign = outer, outerParams, false
 	return types
 }
 

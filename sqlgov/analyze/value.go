@@ -23,6 +23,9 @@ type value struct {
 	row    *entry   // the whole row of this entry
 	param  int32    // $n, while its type is open
 	null   bool     // the literal NULL
+	// What System tells of an operand: where the column is read, and a literal with its place in the text.
+	mention *mention
+	literal *Literal
 }
 
 // derived is a new value of a type, made from others.
@@ -61,6 +64,7 @@ func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location 
 		c, err = a.types.Coerce(v.typ, to, ctx)
 	}
 	must(err, location)
+	a.turns(v, to, c, location)
 	// A NULL is checked by the domain that it becomes, but nothing inside it is.
 	if !v.null || a.types.Base(to) != to {
 		a.converts(c)

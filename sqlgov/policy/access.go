@@ -20,6 +20,13 @@ type Access struct {
 	Allow, Deny []Statement
 	// Tables are the relations of which the identity may read or describe a column, by schema and name.
 	Tables []TableAccess
+	// Sequences are those that may be read.
+	Sequences []*catalog.Relation
+	// Functions are those outside the system schemas that may be executed.
+	Functions []*catalog.Function
+	// EveryTable and EveryFunction are set when the roles allow all that lies outside the system schemas to be read or
+	// executed and deny nothing, so that what is made after the scan counts too.
+	EveryTable, EveryFunction bool
 }
 
 // TableAccess is what an identity may see of one relation. Columns are in the order of the relation.
@@ -69,12 +76,34 @@ func (r *Ruleset) Access(identity, source string, ix *catalog.Index) *Access {
 		return a
 	}
 	for i := range ix.Snapshot.Relations {
-		if t := set.see(&ix.Snapshot.Relations[i]); t != nil {
+		rel := &ix.Snapshot.Relations[i]
+		if t := set.see(rel); t != nil {
 			a.Tables = append(a.Tables, *t)
 		}
+		if by := set.scope(TableSelect, rel).anyColumn(rel); rel.Kind == catalog.Sequence && by != nil && by.effect == Allow {
+			a.Sequences = append(a.Sequences, rel)
+		}
 	}
+	for i := range ix.Snapshot.Functions {
+		f := &ix.Snapshot.Functions[i]
+		if by := set.function(f); by != nil && by.effect == Allow && !catalog.IsSystemSchema(f.Schema) {
+			a.Functions = append(a.Functions, f)
+		}
+	}
+	a.EveryTable = set.everything(TableSelect) && !set.denies(TableDescribe)
+	a.EveryFunction = set.everything(FunctionExec)
 	slices.SortFunc(a.Tables, func(x, y TableAccess) int { return byName(x.Relation, y.Relation) })
 	return a
+}
+
+// everything reports if an action is allowed on all that lies outside the system schemas, and denied on nothing.
+func (g *grantSet) everything(action Action) bool {
+	rules := g.rules[action]
+	return !g.denies(action) && slices.ContainsFunc(rules, func(r rule) bool { return r.resource.everything() })
+}
+
+func (g *grantSet) denies(action Action) bool {
+	return slices.ContainsFunc(g.rules[action], func(r rule) bool { return r.effect == Deny })
 }
 
 func byName(x, y *catalog.Relation) int {

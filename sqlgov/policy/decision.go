@@ -40,6 +40,8 @@ type Reason struct {
 	// Mask is set when the reason is a mask on the column of Need, by the role, or by the policy that Note names. Granted is
 	// false if the statement does with the column what the mask does not allow.
 	Mask string `json:"mask,omitempty"`
+	// Filtered is set when no permission is needed, because the statement is rewritten to see only what the identity may.
+	Filtered bool `json:"filtered,omitempty"`
 	// Policy is set when the reason is a policy that was met, and not a permission. Then there is no Need.
 	Policy *Match `json:"policy,omitempty"`
 }
@@ -87,6 +89,15 @@ type Input struct {
 	// Typed reports if the caller typed a name (see analyze.Typed). Nil means that nothing was typed, so that
 	// messages name nothing.
 	Typed func(name ...string) bool
+	// Introspection says what of the system schemas needs no permission. Nil means nothing.
+	Introspection Introspection
+}
+
+// Introspection tells which parts of the system schemas are shown to everyone, each identity seeing what its roles allow:
+// whoever runs an allowed statement must have it rewritten so. A permission on them gives them as they are; a deny counts.
+type Introspection interface {
+	Relation(*catalog.Relation) bool
+	Function(*catalog.Function) bool
 }
 
 // Remedy is one change of the governance document.

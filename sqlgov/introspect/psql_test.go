@@ -1,0 +1,220 @@
+package introspect_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"interlock/internal/gatewaytest"
+	"interlock/internal/pgtest"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// read returns a file of the repository.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	path, err := pgtest.File(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// shop starts a gateway over the business of the demo, under the demo's own rules.
+func shop(t *testing.T) *gatewaytest.Gateway {
+	t.Helper()
+	setup := strings.NewReplacer(":'gateway_password'", "'x'", "DATABASE shop", "DATABASE introspect_shop").Replace(read(t, "cmd/interlock/demo/shop.sql"))
+	dsn := pgtest.Start(t).Shared(t, "introspect_shop", setup)
+	rules := strings.NewReplacer("{{.UpstreamHost}}", "HOST", "{{.UpstreamPort}}", "PORT", "database: shop", "database: DATABASE",
+		"      password: file:{{.UpstreamPasswordFile}}\n", "").Replace(read(t, "cmd/interlock/demo/governance.yaml"))
+	return gatewaytest.Start(t, gatewaytest.Options{Database: dsn, Governance: rules})
+}
+
+// run gives commands to psql and returns what each printed, errors included.
+func run(t *testing.T, dsn string, commands []string) []string {
+	t.Helper()
+	const mark = "=== end of command"
+	cmd := exec.Command("psql", "-X", "-w", "-d", dsn)
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n\\echo '"+mark+"'\n") + "\n\\echo '" + mark + "'\n")
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "PGPASSFILE=/nonexistent")
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("psql: %v\n%s", err, out.String())
+	}
+	parts := strings.Split(out.String(), mark+"\n")
+	if len(parts) != len(commands)+1 {
+		t.Fatalf("psql printed %d parts for %d commands:\n%s", len(parts)-1, len(commands), out.String())
+	}
+	return parts[:len(commands)]
+}
+
+// commands are those of psql that list or describe. Those with a name go through the schemas of the test.
+func commands(t *testing.T, schemas ...string) []string {
+	t.Helper()
+	var all []string
+	for line := range strings.Lines(read(t, "testdata/introspection/psql.txt")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.Contains(line, "SCHEMA"):
+			for _, s := range schemas {
+				all = append(all, strings.ReplaceAll(line, "SCHEMA", s))
+			}
+		default:
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// namesSQL lists every name in the catalogs with whether it comes with PostgreSQL: of schemas, relations, columns,
+// constraints, functions and types. $1 are the columns that the caller may see, as schema.table.column, $2 the functions, as
+// schema.function; a constraint or an index may be seen if all columns that it is made of may, a sequence if
+// the column that owns it may.
+const namesSQL = `
+WITH seen AS (
+  SELECT a.attrelid, a.attnum FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname || '.' || c.relname || '.' || a.attname = ANY ($1) AND a.attnum > 0
+), rels AS (
+  SELECT DISTINCT attrelid AS oid FROM seen
+  UNION
+  SELECT i.indexrelid FROM pg_index i WHERE i.indexprs IS NULL AND i.indpred IS NULL
+  AND NOT EXISTS (SELECT FROM unnest(i.indkey::int2[]) AS k WHERE (i.indrelid, k) NOT IN (SELECT attrelid, attnum FROM seen))
+  UNION
+  SELECT s.oid FROM pg_class s JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass
+  WHERE s.relkind = 'S' AND d.deptype IN ('a', 'i') AND (d.refobjid, d.refobjsubid) IN (SELECT attrelid, attnum FROM seen)
+), funcs AS (
+  SELECT p.oid, p.pronamespace FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname || '.' || p.proname = ANY ($2)
+), kept AS (
+  SELECT oid FROM pg_constraint k WHERE conrelid IN (SELECT oid FROM rels)
+  AND NOT EXISTS (SELECT FROM unnest(conkey) AS n WHERE (conrelid, n) NOT IN (SELECT attrelid, attnum FROM seen))
+), types AS (
+  SELECT t.oid FROM pg_type t WHERE t.typrelid IN (SELECT oid FROM rels) OR t.typelem IN (SELECT y.oid FROM pg_type y WHERE y.typrelid IN (SELECT oid FROM rels))
+  OR t.oid IN (SELECT a.atttypid FROM pg_attribute a WHERE (a.attrelid, a.attnum) IN (SELECT attrelid, attnum FROM seen))
+), names(name, ok) AS (
+  SELECT nspname, oid < 16384 OR oid IN (SELECT relnamespace FROM pg_class WHERE oid IN (SELECT oid FROM rels)) OR oid IN (SELECT pronamespace FROM funcs) FROM pg_namespace
+  UNION ALL SELECT relname, oid < 16384 OR oid IN (SELECT oid FROM rels) FROM pg_class
+  UNION ALL SELECT attname, attrelid < 16384 OR (attrelid, attnum) IN (SELECT attrelid, attnum FROM seen) FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped
+  UNION ALL SELECT conname, oid < 16384 OR oid IN (SELECT oid FROM kept) FROM pg_constraint
+  UNION ALL SELECT proname, oid < 16384 OR oid IN (SELECT oid FROM funcs) FROM pg_proc
+  UNION ALL SELECT typname, oid < 16384 OR oid IN (SELECT oid FROM types) FROM pg_type
+  UNION ALL SELECT word, true FROM pg_get_keywords()
+)
+SELECT name FROM names GROUP BY name HAVING NOT bool_or(ok)`
+
+// forbidden returns the names that an identity must not see: every name in the catalogs that belongs to nothing the
+// identity may see and to nothing of PostgreSQL's own.
+func forbidden(t *testing.T, g *gatewaytest.Gateway, identity, source string) map[string]bool {
+	t.Helper()
+	access := g.Rules.Current().Access(identity, source, g.Catalogs.Index(source))
+	columns, functions := []string{}, []string{}
+	for _, table := range access.Tables {
+		for _, c := range table.Describe {
+			columns = append(columns, table.Relation.Schema+"."+table.Relation.Name+"."+c.Name)
+		}
+	}
+	for _, f := range access.Functions {
+		functions = append(functions, f.Schema+"."+f.Name)
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, g.Upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, namesSQL, columns, functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]bool{}
+	for _, n := range list {
+		set[n] = true
+	}
+	return set
+}
+
+// told returns the names in what a command printed that are in the set, each once, but for those that the command names.
+func told(text string, set map[string]bool, command string) []string {
+	var found []string
+	seen := map[string]bool{}
+	for _, w := range wordsOf(command) {
+		seen[w] = true
+	}
+	for _, w := range wordsOf(text) {
+		if set[w] && !seen[w] {
+			seen[w] = true
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool {
+		return r < 0x80 && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '$')
+	})
+}
+
+// hold runs psql's commands as an identity: none may fail, and none may tell a forbidden name.
+func hold(t *testing.T, g *gatewaytest.Gateway, identity, source string, list []string) {
+	t.Helper()
+	set := forbidden(t, g, identity, source)
+	if len(set) == 0 {
+		t.Fatal("nothing is forbidden, so nothing is tested")
+	}
+	// What a database prints that holds nothing is PostgreSQL's own: "email" is a kind of token to its text search.
+	for i, out := range run(t, pgtest.Start(t).DSN("postgres"), list) {
+		for _, name := range told(out, set, list[i]) {
+			delete(set, name)
+		}
+	}
+	leaks := 0
+	for i, out := range run(t, g.DSN(identity, source), list) {
+		if strings.Contains(out, "ERROR") || strings.Contains(out, "FATAL") {
+			t.Errorf("%s:\n%s", list[i], out)
+		}
+		if names := told(out, set, list[i]); len(names) > 0 {
+			t.Errorf("%s tells %v:\n%s", list[i], names, out)
+		}
+	}
+	for i, out := range run(t, g.Upstream, list) {
+		leaks += len(told(out, set, list[i]))
+	}
+	if leaks == 0 {
+		t.Error("without the gateway nothing is told either, so nothing is tested")
+	}
+}
+
+// The attack: an analyst who may read some columns lists and describes everything by psql.
+func TestPsqlTellsAnaWhatSheMaySee(t *testing.T) {
+	g := shop(t)
+	list := commands(t, "crm", "sales", "hr", "support")
+	hold(t, g, "ana", "shop", append(list, `\sf sales.lifetime_value`, `\sf+ sales.lifetime_value`, `\sv crm.customer_directory`,
+		`\sv+ sales.revenue_by_region`, `\d crm.customers_pkey`, `\d hr.salaries`, `\d support.tickets_id_seq`))
+	for i, out := range run(t, g.DSN("ana", "shop"), []string{`\d crm.customers`, `\d+ crm.customer_directory`, `\df sales.*`}) {
+		want := []string{`"customers_pkey" PRIMARY KEY, btree (id)`, "FROM crm.customers;", "lifetime_value"}[i]
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
+
+// The attack: the same on a database made to be attacked, as a caller with single columns of a few tables.
+func TestPsqlTellsAnAnalystWhatSheMaySee(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.Options{Database: pgtest.Attacks(t), Governance: read(t, "testdata/attacks/governance.yaml")})
+	hold(t, g, "analyst", "gov", commands(t, "app", "hr", "attacker", "public"))
+}

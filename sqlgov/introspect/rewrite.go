@@ -1,0 +1,279 @@
+package introspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"interlock/catalog"
+	"interlock/sqlgov/analyze"
+)
+
+// Needs are the relations and functions of the system schemas that a statement may use because it is rewritten. What a
+// permission gives is not among them.
+type Needs struct {
+	Relations map[catalog.OID]bool
+	Functions map[catalog.OID]bool
+}
+
+// Problem is why a statement cannot be rewritten. It is worded as PostgreSQL words it, where it has words for it.
+type Problem struct {
+	SQLState string
+	Message  string
+	Hint     string
+	Position int // byte offset + 1 in the text; 0 unknown
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+func unsupported(at int, format string, args ...any) *Problem {
+	return &Problem{SQLState: "0A000", Message: fmt.Sprintf(format, args...), Position: at + 1,
+		Hint: "Ask for it in another way, or ask your administrator for a permission on the catalog itself."}
+}
+
+// Rewrite writes a text so that it shows no more than s sees. facts are those of the text, analysed with Watched. The
+// result is the text itself if there is nothing to change.
+func (s *Sight) Rewrite(text string, facts *analyze.Facts, needs Needs) (*Text, *Problem) {
+	w := &writer{sight: s, text: text, needs: needs}
+	for i := range facts.Statements {
+		if p := w.statement(&facts.Statements[i]); p != nil {
+			return nil, p
+		}
+	}
+	return w.finish(), nil
+}
+
+type writer struct {
+	sight *Sight
+	text  string
+	needs Needs
+	edits []edit
+	fence string
+}
+
+// rewritable reports if a statement runs where it stands, at once, and changes nothing: not behind a prepared name, and not
+// when a person has approved it.
+func rewritable(st *analyze.Statement) bool { return st.Kind == analyze.Select && st.ReadOnly() }
+
+func (w *writer) statement(st *analyze.Statement) *Problem {
+	if p := w.covered(st); p != nil {
+		return p
+	}
+	w.fence = ""
+	if !calm(st) {
+		w.fence = " OFFSET 0"
+	}
+	for i := range st.System.References {
+		if p := w.reference(&st.System.References[i]); p != nil {
+			return p
+		}
+	}
+	for i := range st.System.Calls {
+		if p := w.call(i, &st.System.Calls[i]); p != nil {
+			return p
+		}
+	}
+	for i := range st.System.Conversions {
+		if p := w.conversion(&st.System.Conversions[i]); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// covered refuses a statement that uses something which is not at a known place of the text: behind a prepared name, or as
+// a row type.
+func (w *writer) covered(st *analyze.Statement) *Problem {
+	at := func(oid catalog.OID) bool {
+		return slices.ContainsFunc(st.System.References, func(r analyze.Reference) bool { return r.Relation.OID == oid })
+	}
+	for i := range st.Reads {
+		if oid := st.Reads[i].Relation; w.needs.Relations[oid] && (!at(oid) || !rewritable(st)) {
+			return unsupported(-1, "reading the system catalogs in this kind of statement is not supported by this gateway")
+		}
+	}
+	for _, oid := range st.RowTypes {
+		if w.needs.Relations[oid] {
+			return unsupported(-1, "the row types of the system catalogs are not supported by this gateway")
+		}
+	}
+	for _, f := range st.Functions {
+		noted := conversion(f) || slices.ContainsFunc(st.System.Calls, func(c analyze.SystemCall) bool { return c.Function == f })
+		if w.needs.Functions[f.OID] && (!noted || !rewritable(st)) {
+			return unsupported(-1, "this use of function %s is not supported by this gateway", f.Name)
+		}
+	}
+	return nil
+}
+
+// conversion reports if a function stands for a conversion in the reports of the analyser: those are judged as such.
+func conversion(f *catalog.Function) bool {
+	return strings.HasPrefix(f.Name, "to_reg") || f.Name == "regclass"
+}
+
+// reference puts a sub-select in the place of a relation's name. It is called as the relation is.
+func (w *writer) reference(r *analyze.Reference) *Problem {
+	if !w.needs.Relations[r.Relation.OID] {
+		return nil
+	}
+	rule, ok := ruleOf(r.Relation)
+	switch {
+	case !ok:
+		return unsupported(r.Start, "reading %s is not supported by this gateway", r.Relation.Name)
+	case w.sight.all && !rule.always || rule.where == "" && rule.hide == nil:
+		return nil
+	case r.Whole:
+		return unsupported(r.Start, "a row of %s as one value is not supported by this gateway", r.Relation.Name)
+	case r.Hidden && r.Relation.Kind == catalog.View:
+		return unsupported(r.Start, "system columns of %s are not supported by this gateway", r.Relation.Name)
+	}
+	sub := "(" + w.sight.subSelect(r.Relation, rule, r.Hidden) + w.fence + ")"
+	if !r.Aliased {
+		sub += " AS " + r.Relation.Name
+	}
+	w.edits = append(w.edits, edit{start: r.Start, end: r.End, text: sub})
+	return nil
+}
+
+// subSelect reads the visible rows of a relation. tableoid is the one system column that clients ask for.
+func (s *Sight) subSelect(rel *catalog.Relation, rule rule, hidden bool) string {
+	columns := "*"
+	if len(rule.hide) > 0 || hidden {
+		list := make([]string, 0, len(rel.Columns)+1)
+		for i := range rel.Columns {
+			c := &rel.Columns[i]
+			if instead, ok := rule.hide[c.Name]; ok {
+				list = append(list, s.expand(instead)+" AS "+c.Name)
+			} else {
+				list = append(list, c.Name)
+			}
+		}
+		if hidden {
+			list = append(list, "tableoid")
+		}
+		columns = strings.Join(list, ", ")
+	}
+	where := rule.where
+	if where != "" {
+		where = " WHERE " + s.expand(where)
+	}
+	return "SELECT " + columns + " FROM " + rel.Schema + "." + rel.Name + where
+}
+
+// call guards a call.
+func (w *writer) call(order int, c *analyze.SystemCall) *Problem {
+	g := functions[c.Function.Name]
+	if !w.needs.Functions[c.Function.OID] {
+		return nil
+	}
+	if g.settings {
+		return w.setting(c)
+	}
+	if w.sight.all || g.when == "" && !g.paired || c.Named || len(c.Args) == 0 {
+		return nil
+	}
+	if g.paired {
+		if pairedArguments(c) {
+			return nil
+		}
+		g = guard{when: "{whole b}"}
+	}
+	if g.of != "" {
+		if w.known(&c.Args[0], g.of) {
+			return nil
+		}
+		if first := c.Function.Args[0]; first != oidType && first != regclassType {
+			return unsupported(c.Start, "function %s with a name is not supported by this gateway", c.Function.Name)
+		}
+	}
+	return w.guard(order, c, g)
+}
+
+const (
+	oidType      catalog.OID = 26
+	regclassType catalog.OID = 2205
+)
+
+// known reports if an operand is known to stand for something visible.
+func (w *writer) known(o *analyze.Operand, k kind) bool {
+	switch {
+	case o.Null:
+		return true
+	case o.Literal != nil:
+		oid, ok := number(o.Literal.Text)
+		return ok && w.sight.seesKind(k, oid)
+	}
+	return w.needs.Relations[o.Column.Relation] && slices.Contains(carried[columnName(o.Column)], k)
+}
+
+// pairedArguments reports if an expression and the relation whose columns it names come from the same row.
+func pairedArguments(c *analyze.SystemCall) bool {
+	if len(c.Args) < 2 {
+		return false
+	}
+	tree, rel := &c.Args[0], &c.Args[1]
+	with, ok := expressions[columnName(tree.Column)]
+	return ok && tree.Place > 0 && tree.Place == rel.Place && rel.Column.Relation == tree.Column.Relation && rel.Column.Name == with
+}
+
+// guard wraps a call into a sub-select that has no row if the condition does not hold. Its arguments stand where they see
+// what they saw before, and nothing more.
+func (w *writer) guard(order int, c *analyze.SystemCall, g guard) *Problem {
+	end, args, ok := analyze.CallExtent(w.text, c.Start)
+	if !ok || len(args) != len(c.Args) || len(args) > len(c.Function.Args) {
+		return unsupported(c.Start, "this form of a call of %s is not supported by this gateway", c.Function.Name)
+	}
+	if c.Function.ReturnsSet {
+		w.guardArgument(order, c, g, args[0])
+		return nil
+	}
+	names := strings.Split("abcdef", "")[:len(args)]
+	head := fmt.Sprintf("(SELECT pg_catalog.%s(%s) AS %s FROM (VALUES ((", c.Function.Name, strings.Join(names, ", "), c.Function.Name)
+	at := c.Start
+	for i, arg := range args {
+		w.edits = append(w.edits, edit{start: at, end: arg.Start, text: head, order: -order})
+		at = arg.End
+		head = fmt.Sprintf(")::pg_catalog.%q, (", w.sight.index.Type(c.Function.Args[i]).Name)
+	}
+	tail := strings.TrimSuffix(head, ", (") + fmt.Sprintf(")) AS v(%s) WHERE %s)", strings.Join(names, ", "), w.sight.expand(g.when))
+	w.edits = append(w.edits, edit{start: at, end: end, text: tail, order: order})
+	return nil
+}
+
+// guardArgument makes the first argument of a function that returns rows NULL if the condition does not hold: then there
+// are none. The call itself stays where it is, which may be in FROM.
+func (w *writer) guardArgument(order int, c *analyze.SystemCall, g guard, arg analyze.Extent) {
+	w.edits = append(w.edits, edit{start: arg.Start, end: arg.Start, text: "(SELECT a FROM (VALUES ((", order: -order},
+		edit{start: arg.End, end: arg.End, order: order,
+			text: fmt.Sprintf(")::pg_catalog.%q)) AS v(a) WHERE %s)", w.sight.index.Type(c.Function.Args[0]).Name, w.sight.expand(g.when))})
+}
+
+// setting allows current_setting of parameters that everyone may know.
+func (w *writer) setting(c *analyze.SystemCall) *Problem {
+	if len(c.Args) > 0 && w.needs.Relations[c.Args[0].Column.Relation] && columnName(c.Args[0].Column) == "pg_settings.name" {
+		return nil
+	}
+	if len(c.Args) > 0 && c.Args[0].Literal != nil {
+		asked := c.Args[0].Literal.Text
+		if slices.ContainsFunc(settings, func(n string) bool { return strings.EqualFold(n, asked) }) {
+			return nil
+		}
+	}
+	return &Problem{SQLState: "42501", Message: "permission denied for function current_setting", Position: c.Start + 1,
+		Hint: "Name a parameter that tells how to talk to the server, such as server_version_num."}
+}
+
+// conversion judges what is turned into a value that is printed as an object's name.
+func (w *writer) conversion(c *analyze.Conversion) *Problem {
+	k, ok := objectKinds[c.To]
+	switch {
+	case w.sight.all:
+		return nil
+	case ok && w.known(&c.Operand, k):
+		return nil
+	case ok && c.Literal != nil:
+		return w.sight.named(k, c.Literal)
+	}
+	t := w.sight.index.Type(c.To)
+	return unsupported(c.Start, "this conversion to %s is not supported by this gateway", t.Name)
+}
