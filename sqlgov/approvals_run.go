@@ -10,6 +10,7 @@ import (
 
 	"interlock/audit"
 	"interlock/sqlgov/analyze"
+	"interlock/sqlgov/policy"
 )
 
 const (
@@ -259,6 +260,9 @@ func refusedState(r *Refusal) ApprovalState {
 func (a *admission) heldRequest(p *Approval) RunRequest {
 	req := RunRequest{SQL: a.sql, Parameters: p.Held.Parameters, Pinned: pinned(a.index), Timeout: statementTimeout(a.src)}
 	maps.Copy(req.Pinned, p.Held.Settings)
+	if a.decision.footing == policy.OnCatalog {
+		req.Recheck = a.judged.recheck()
+	}
 	if must := a.obligations(); must.Timeout > 0 {
 		req.Timeout = min(req.Timeout, must.Timeout)
 	}

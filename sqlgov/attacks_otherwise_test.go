@@ -78,9 +78,9 @@ var otherwise = map[string]other{
 	"WIRE-16": {"0A000", "options at start-up are refused as a whole"},
 
 	"WIRE-12":     {"XX000", "the server describes a result that was not predicted, so it is withheld; the next try is judged by the new catalog"},
-	"WIRE-13":     {"XX000", "as WIRE-12"},
+	"WIRE-13":     {"40001", "the catalog changed before the statement ran; the next try is judged by the new one"},
 	"WIRE-12/mcp": {"unexplained", "as at the other door; the tool answers that its execution failed"},
-	"WIRE-13/mcp": {"unexplained", "as WIRE-12"},
+	"WIRE-13/mcp": {"40001", "as at the other door"},
 	"WIRE-25":     {runs, "a composite parameter that the client brings reads nothing"},
 
 	"SESS-M01": {runs, "RESET ALL returns to what the gateway set when it connected, whatever the login's defaults are"},

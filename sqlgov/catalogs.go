@@ -23,6 +23,8 @@ type Catalogs struct {
 	// Stamp returns a text that changes whenever a source's catalog does. It is asked once a second, by a statement with
 	// the given settings. Nil means that changes are found by scans only.
 	Stamp func(ctx context.Context, src *policy.SourceSpec, pinned map[string]string) (string, error)
+	// StampFailed is told, at most once a minute for each source, why a stamp could not be had. It may be nil.
+	StampFailed func(source string, err error)
 	// Save keeps a snapshot whose content is new.
 	Save func(context.Context, *catalog.Snapshot) error
 	// Newer returns the newest kept snapshot of a source if it was scanned after a time, else nil.
@@ -41,7 +43,10 @@ type sourceCatalog struct {
 	mu      sync.RWMutex
 	index   *catalog.Index
 	scanned time.Time
-	stamp   string // of the server's catalog, read before the last scan
+	stamp   string    // of the server's catalog, read before the last scan
+	current time.Time // when the server last had the catalog that index has
+
+	failures rate.Sometimes // of stamps
 }
 
 // Index returns the current catalog of a source, or nil if it was never scanned.
@@ -60,10 +65,18 @@ func (c *Catalogs) source(id string) *sourceCatalog {
 	}
 	s := c.sources[id]
 	if s == nil {
-		s = &sourceCatalog{demand: rate.NewLimiter(1, 10)}
+		s = &sourceCatalog{demand: rate.NewLimiter(1, 10), failures: rate.Sometimes{Interval: time.Minute}}
 		c.sources[id] = s
 	}
 	return s
+}
+
+// Current returns when a source's server is last known to have had the catalog that Index returns.
+func (c *Catalogs) Current(source string) time.Time {
+	s := c.source(source)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.current
 }
 
 // Refresh scans a source now. A scan that finds the same content changes nothing but the time of the scan.
@@ -113,6 +126,9 @@ func (c *Catalogs) stampOf(ctx context.Context, src *policy.SourceSpec) string {
 	}
 	stamp, err := c.Stamp(ctx, src, pinned(index))
 	if err != nil {
+		if ctx.Err() == nil && c.StampFailed != nil {
+			c.source(src.ID).failures.Do(func() { c.StampFailed(src.ID, err) })
+		}
 		return ""
 	}
 	return stamp
@@ -121,7 +137,7 @@ func (c *Catalogs) stampOf(ctx context.Context, src *policy.SourceSpec) string {
 func (c *Catalogs) install(ctx context.Context, s *sourceCatalog, snap *catalog.Snapshot, scanned time.Time) error {
 	s.mu.Lock()
 	old := s.index
-	s.scanned = scanned
+	s.scanned, s.current = scanned, scanned
 	if old != nil && old.Snapshot.Version == snap.Version {
 		s.mu.Unlock()
 		return nil
@@ -215,9 +231,12 @@ func (c *Catalogs) scanIfDue(ctx context.Context, src *policy.SourceSpec, scans 
 
 // stampChanged reports if the server's catalog is known to have changed since the last scan.
 func (c *Catalogs) stampChanged(ctx context.Context, src *policy.SourceSpec, s *sourceCatalog) bool {
-	stamp := c.stampOf(ctx, src)
+	asked, stamp := time.Now(), c.stampOf(ctx, src)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if stamp != "" && stamp == s.stamp {
+		s.current = asked
+	}
 	if s.stamp == "" {
 		s.stamp = stamp // the first scan had no settings to ask with
 		return stamp != ""

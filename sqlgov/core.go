@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -86,6 +87,8 @@ type admission struct {
 	cursors func(name string) (string, bool)
 	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
 	accept func(*analyze.Facts) *Refusal
+	// path is the search path that the session is pinned to; nil on doors without sessions.
+	path []string
 	// rehearse is set to judge without running: nothing is recorded unless the request is refused.
 	rehearse bool
 	// looks is what a request that runs no statement does; "" is describe.
@@ -185,6 +188,10 @@ func disabled(source string) *Refusal {
 
 // analyse finds out what the text touches. When it names something unknown, the catalog may be behind the server.
 func (c *Core) analyse(ctx context.Context, a *admission) *Refusal {
+	if a.path != nil && !slices.Equal(a.path, a.index.Snapshot.SearchPath) {
+		return &Refusal{Kind: SourceUnavailable, SQLState: "57P01", ends: true,
+			Message: "the search path of the source has changed, so names mean something else in this session", Hint: "Connect again."}
+	}
 	err := c.judge(a)
 	if err != nil && err.Unknown {
 		if newer := c.Catalogs.refreshUnknown(ctx, a.src, a.index); newer != a.index {

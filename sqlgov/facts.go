@@ -31,6 +31,9 @@ type judged struct {
 	index *catalog.Index
 	names recordNames
 
+	askOnce sync.Once
+	ask     *Recheck
+
 	decisions [2]sync.Map // by door; identity -> ruledDecision; at most one entry an identity
 }
 
@@ -38,6 +41,7 @@ type judged struct {
 type ruledDecision struct {
 	*policy.Decision
 	rules     *policy.Ruleset
+	footing   policy.Footing
 	judgement *audit.Judgement
 	compiled  maskCache
 	// needs is set when the statement must be rewritten to see no more of the catalogs than the identity may.
@@ -146,6 +150,9 @@ func (a *admission) ruled(decision *policy.Decision) *ruledDecision {
 	a.nameVersions(d.judgement)
 	a.judged.fill(d.judgement)
 	d.judgement.Verdict = string(d.Verdict)
+	if d.Verdict != policy.Refused {
+		d.footing = a.rules.Footing(a.input(a.judged.facts))
+	}
 	d.judgement.Reasons, _ = json.Marshal(d.Reasons) // plain strings and numbers: it cannot fail
 	return d
 }

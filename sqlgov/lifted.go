@@ -12,16 +12,22 @@ import (
 func lifted(sql string, f *analyze.Facts) string {
 	for i := len(f.Statements) - 1; i >= 0; i-- { // from the end, so that the offsets before it hold
 		st := &f.Statements[i]
-		if st.Kind != analyze.Set || len(st.Settings) != 1 || !lifts(&st.Settings[0]) {
-			continue
+		if text := sql[st.Start:st.End]; liftedOne(text, st) != text {
+			sql = sql[:st.Start] + liftedOne(text, st) + sql[st.End:]
 		}
-		set := "SET statement_timeout TO DEFAULT"
-		if st.Settings[0].Local {
-			set = "SET LOCAL statement_timeout TO DEFAULT"
-		}
-		sql = sql[:st.Start] + set + sql[st.End:]
 	}
 	return sql
+}
+
+// liftedOne is lifted for the text of one statement.
+func liftedOne(text string, st *analyze.Statement) string {
+	switch {
+	case st.Kind != analyze.Set || len(st.Settings) != 1 || !lifts(&st.Settings[0]):
+		return text
+	case st.Settings[0].Local:
+		return "SET LOCAL statement_timeout TO DEFAULT"
+	}
+	return "SET statement_timeout TO DEFAULT"
 }
 
 func lifts(s *analyze.Setting) bool {

@@ -12,6 +12,7 @@ type preparedStatement struct {
 	format resultFormats // of a portal
 	taken  *taken        // of a portal: what has been handed out of it
 	cursor bool          // of a portal: DECLARE has made it, and sql is the text of that
+	asked  *asked        // of a portal
 	ran    bool          // of a portal: it was executed before. Of the goroutine that takes the client's messages
 }
 

@@ -116,6 +116,9 @@ func (c *Core) run(ctx context.Context, a *admission, maxRows int) (*Result, end
 	if must.Timeout > 0 {
 		req.Timeout = min(req.Timeout, must.Timeout)
 	}
+	if a.decision.footing == policy.OnCatalog {
+		req.Recheck = a.judged.recheck()
+	}
 	if req.ReadOnly {
 		req.Stateless, req.MaxRows = leavesNothing(stmt, a.index), col.res.Limit+1
 	}
@@ -250,6 +253,8 @@ func (c *Core) failure(ctx context.Context, a *admission, err error) *Refusal {
 	switch {
 	case errors.As(err, &withheld):
 		return withheld.refusal
+	case errors.Is(err, ErrCatalogChanged):
+		return c.catalogChanged(ctx, a)
 	case errors.Is(err, ErrOutcomeUnknown):
 		return c.unreachable(a.source, err)
 	case ctx.Err() != nil:
@@ -298,7 +303,7 @@ func (c *Core) unreachable(source string, err error) *Refusal {
 func statusOf(err error, r *Refusal) audit.Status {
 	var withheld errWithheld
 	switch {
-	case errors.As(err, &withheld):
+	case errors.As(err, &withheld), errors.Is(err, ErrCatalogChanged):
 		return audit.Refused
 	case errors.Is(err, ErrOutcomeUnknown):
 		return audit.Unknown

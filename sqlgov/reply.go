@@ -53,7 +53,9 @@ func (s *Session) lost(err error) error {
 
 // take accounts for one reply of the server and says what the client sees of it, if anything.
 func (s *Session) take(r *Reply) (out Output, show bool) {
-	if o := s.front(); o != nil && o.stopped != nil && !o.finished {
+	if o := s.front(); o != nil && s.takeOurs(o, r) {
+		return Output{}, false
+	} else if o != nil && o.stopped != nil && !o.finished {
 		if out, show, handled := s.takeStopped(o, r); handled {
 			return out, show
 		}
@@ -68,7 +70,7 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 	case ReadyForQuery:
 		return s.takeReady(r)
 	case ErrorResponse:
-		return s.takeError(r)
+		return s.takeError(s.front().placed(r))
 	case DataRow:
 		return s.takeRow(r)
 	case RowDescription:
@@ -161,11 +163,12 @@ func (s *Session) takeParameter(r *Reply) (Output, bool) {
 		return s.alarm(fmt.Sprintf("the server changed %s to %q", p.Name, p.Value)), true
 	}
 	s.reported(r.Param)
-	return Output{Frame: r.Frame}, true
+	return Output{Frame: s.front().release(r.Frame)}, true
 }
 
 func (s *Session) takeNotice(r *Reply) (Output, bool) {
 	o := s.front()
+	r = o.placed(r)
 	if o == nil || o.run == nil || !o.run.withholds() && !o.run.moved() {
 		return Output{Frame: r.Frame}, true
 	}
@@ -202,7 +205,11 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 			return Output{Refusal: lost, Fatal: true}, true
 		}
 	}
-	return Output{Frame: r.Frame, Ready: r.TxStatus}, true
+	frame := r.Frame
+	if len(done) > 0 {
+		frame = done[len(done)-1].release(frame)
+	}
+	return Output{Frame: frame, Ready: r.TxStatus}, true
 }
 
 // trailing are the effects of a Query that do not belong to one of its statements.
@@ -226,6 +233,9 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 	first := skipped[0]
 	if first.refusal != nil && r.Error.SQLState == "42601" {
 		return Output{Refusal: first.refusal, Fatal: first.refusal.ends || first.refusal.Kind == Unauthenticated}, true
+	}
+	if first.asks() && r.Error.SQLState == RecheckFailed {
+		return s.takeChanged(skipped), true
 	}
 	first.sqlstate = r.Error.SQLState
 	for _, o := range skipped {
@@ -339,6 +349,13 @@ func (s *Session) takeCompletion(r *Reply) (Output, bool) {
 	if o.kind == opQuery {
 		o.statement++
 		last = o.statement >= len(o.run.judged.facts.Statements)
+		if o.parts != nil && last && !o.inText {
+			o.hold(r)
+			return Output{}, false
+		}
+		if o.parts != nil && !last {
+			o.ours = o.parts[o.statement].ours
+		}
 	} else {
 		s.pop()
 	}

@@ -3,6 +3,7 @@ package sqlgov
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,10 @@ type Session struct {
 	masked []byte // the row that Next has returned last
 	tally  tally
 	place  place
+
+	asking asking
+	piped  bool     // there are messages since the last Sync or Query; of the goroutine that takes the client's messages
+	path   []string // search path that is pinned
 }
 
 // maxInFlight bounds the messages of a session whose replies are not complete. The server holds back up to 8 KiB of
@@ -80,6 +85,13 @@ type op struct {
 	stopped *Refusal // why its rows are withheld from here on
 	rest    int      // bytes withheld
 	timer   atomic.Pointer[time.Timer]
+
+	asked  *asked      // of the portal
+	ours   string      // replies to messages of ours that come before its own
+	drops  uint64      // asking.drops when it was sent
+	parts  []queryPart // of a Query that is sent by the extended protocol, or inText
+	inText bool
+	held   []byte
 }
 
 type opKind byte
@@ -125,6 +137,12 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 	effects := s.effectsOf(a.judged.facts)
 	o := &op{kind: opQuery, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, &taken{}), copy: copying{expected: copiesIn(a.judged.facts)}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
+	switch q := a.recheckFor(true); {
+	case q != nil && copies(a.sent()):
+		return s.sendInText(o, a, frame)
+	case q != nil:
+		return s.sendInParts(ctx, o, a)
+	}
 	return s.send(o, withText(frame, messageHeader, sql, lifted(a.text(), a.sent())))
 }
 
@@ -142,6 +160,9 @@ type Parse struct {
 // time it is executed.
 func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 	st := &preparedStatement{sql: p.SQL, params: oids(p.Types)}
+	if isReserved(p.Name) {
+		return s.Reject(ctx, false, reservedName())
+	}
 	a := s.admission(st)
 	a.rehearse = true
 	if r := s.core.admit(ctx, a); r != nil {
@@ -162,7 +183,7 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 		return s.Reject(ctx, false, r)
 	}
 	bound := *st
-	bound.taken = &taken{}
+	bound.taken, bound.asked = &taken{}, &asked{}
 	bound.format = bindFrame(frame).formats()
 	bound.bound = s.boundFrame(st, frame)
 	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: &bound}}}, frame)
@@ -188,7 +209,10 @@ func (s *Session) Describe(ctx context.Context, object byte, name string, frame 
 			return s.reject(&op{kind: opDescribe, refusal: r})
 		}
 	}
-	return s.send(&op{kind: opDescribe, run: a}, frame)
+	if object == 'P' {
+		st.asked.described = s.sent
+	}
+	return s.sendAsked(&op{kind: opDescribe, run: a, asked: st.asked}, s.recheckPortal(a, st.asked), frame)
 }
 
 // stands reports if what was decided at Parse still holds, and takes that decision over: neither the ruleset nor the
@@ -223,14 +247,18 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 	st.ran = true
 	s.tally.statements.Add(1)
 	effects := s.effectsOf(a.judged.facts)
-	return s.send(&op{kind: opExecute, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, st.taken), formats: st.format,
-		copy: copying{expected: copiesIn(a.judged.facts)}}, frame)
+	o := &op{kind: opExecute, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, st.taken), asked: st.asked, formats: st.format,
+		copy: copying{expected: copiesIn(a.judged.facts)}}
+	return s.sendAsked(o, s.recheckPortal(a, st.asked), frame)
 }
 
 // CloseObject takes a Close message for a statement ('S') or a portal ('P').
 func (s *Session) CloseObject(ctx context.Context, object byte, name string, frame []byte) error {
 	if r := s.disabled(); r != nil {
 		return s.Reject(ctx, false, r)
+	}
+	if isReserved(name) {
+		return s.Reject(ctx, false, reservedName())
 	}
 	return s.send(&op{kind: opClose, effects: []effect{{forget: objectKey{object, name}}}}, frame)
 }
@@ -290,17 +318,7 @@ func (s *Session) reject(o *op) error {
 	return s.wire.SendRejected(RejectedOther)
 }
 
-func (s *Session) send(o *op, frame []byte) error {
-	if err := s.enqueue(o); err != nil {
-		return err
-	}
-	if s.withheld(o) {
-		return nil
-	}
-	err := s.wire.Send(frame)
-	s.limitTime(o)
-	return err
-}
+func (s *Session) send(o *op, frame []byte) error { return s.sendAsked(o, nil, frame) }
 
 // enqueue notes a message that is about to be sent. One that the server will skip gets no reply, so it is not noted;
 // if it would have run a statement, that never ran.
@@ -313,6 +331,7 @@ func (s *Session) enqueue(o *op) error {
 		s.finish(o, audit.Canceled)
 		return err
 	}
+	s.piped = o.kind != opQuery && o.kind != opSync
 	s.mu.Lock()
 	o.segment = s.sent
 	skipped := s.skipping && o.kind != opSync
@@ -322,6 +341,9 @@ func (s *Session) enqueue(o *op) error {
 		s.names.stage(o)
 		if o.copy.expected > 0 {
 			s.copies = o
+		}
+		if o.parts == nil && slices.ContainsFunc(o.effects, func(e effect) bool { return e.forget == allStatements }) {
+			s.dropRecheck()
 		}
 		if o.kind == opQuery || o.kind == opSync {
 			s.sent++
@@ -373,7 +395,7 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, settings: s.settings}
+		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, settings: s.settings, path: s.path, accept: keepsReserved}
 }
 
 func oids(types []uint32) []catalog.OID {

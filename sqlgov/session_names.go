@@ -2,6 +2,7 @@ package sqlgov
 
 import (
 	"fmt"
+	"strings"
 
 	"interlock/sqlgov/analyze"
 )
@@ -36,6 +37,27 @@ func noStatement(name string) *Refusal {
 		m = "unnamed prepared statement does not exist"
 	}
 	return &Refusal{Kind: InvalidInput, SQLState: "26000", Message: m}
+}
+
+// keepsReserved refuses statements that would change what the gateway's own prepared statement is.
+func keepsReserved(f *analyze.Facts) *Refusal {
+	for i := range f.Statements {
+		switch st := &f.Statements[i]; st.Kind {
+		case analyze.Prepare, analyze.Deallocate:
+			if isReserved(st.Name) {
+				return reservedName()
+			}
+		}
+	}
+	return nil
+}
+
+func isReserved(name string) bool { return strings.HasPrefix(name, RecheckName) }
+
+// reservedName is the refusal of a name that the gateway uses itself.
+func reservedName() *Refusal {
+	return &Refusal{Kind: InvalidInput, SQLState: "42939", Message: fmt.Sprintf("the name %q is reserved", RecheckName),
+		Hint: "Choose another name."}
 }
 
 func noPortal(name string) *Refusal {

@@ -21,7 +21,8 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	if r != nil {
 		return nil, c.refuse(ctx, a, r)
 	}
-	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace()}
+	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace(),
+		asking: asking{drops: 1}, path: a.index.Snapshot.SearchPath}
 	s.progress = sync.NewCond(&s.mu)
 	s.keepSettings(opt.Parameters)
 	if r := s.open(parameter(wire.Parameters(), "server_version")); r != nil {
@@ -80,10 +81,12 @@ func pinnedSession(x *catalog.Index, src *policy.SourceSpec) map[string]string {
 	return pins
 }
 
+func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
 func quoteList(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
-		quoted[i] = `"` + strings.ReplaceAll(n, `"`, `""`) + `"`
+		quoted[i] = quoteName(n)
 	}
 	if len(quoted) == 0 {
 		return `""`

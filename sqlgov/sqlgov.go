@@ -64,7 +64,7 @@ type Upstream interface {
 	Open(ctx context.Context, src *policy.SourceSpec, opt OpenOptions) (Wire, error)
 	// Run executes one statement by the extended protocol on a pooled connection and hands its rows, in text
 	// format, to sink. Cancelling ctx cancels the statement on the server. Errors are *OpenError, *UpstreamError,
-	// the sink's, ctx's, or wrap ErrConnectionLost or ErrOutcomeUnknown.
+	// the sink's, ctx's, or wrap ErrCatalogChanged, ErrConnectionLost or ErrOutcomeUnknown.
 	Run(ctx context.Context, src *policy.SourceSpec, req RunRequest, sink Sink) (Summary, error)
 }
 
@@ -84,6 +84,8 @@ type RunRequest struct {
 	Pinned   map[string]string
 	Timeout  time.Duration // statement_timeout on the server
 	MaxRows  int           // stop the statement after handing out this many rows; 0 is no limit. Only with ReadOnly
+	// Recheck is asked when the server has resolved the statement's names, before it runs. Nil asks nothing.
+	Recheck *Recheck
 	// Stateless says that the statement is known to leave nothing behind in the session: it calls nothing that could
 	// change a setting, take an advisory lock, advance a sequence or make a temporary object. Then the session need not
 	// be reset before another caller's statement. Only with ReadOnly.
@@ -132,6 +134,8 @@ type Wire interface {
 	// it does anything. The server then does all that an error implies: it fails the transaction and skips to the next
 	// Sync.
 	SendRejected(m Rejected) error
+	// SendPart queues messages of the core's own.
+	SendPart(p Part) error
 	// Flush writes what is queued to the network.
 	Flush() error
 	// Receive returns the next message of the server. The reply and its frame are valid until the next call.
@@ -152,6 +156,20 @@ const (
 	RejectedUnnamedParse
 	RejectedOther
 )
+
+// Part is messages of the core's own beside those of a client, in the order of its fields.
+type Part struct {
+	// Bind is a text that is prepared and bound without a name. It is answered by ParseComplete and BindComplete.
+	Bind string
+	// Recheck is asked. It is answered by BindComplete, CommandComplete and CloseComplete; before that, if it locks, by
+	// ParseComplete and CloseComplete.
+	Recheck *Recheck
+	// Prepare prepares the statement by which a Recheck asks, in the place of one that may be there. It is answered by
+	// CloseComplete and ParseComplete, before what answers the Recheck.
+	Prepare bool
+	// Execute describes and executes what was bound without a name, and Sync ends the segment.
+	Execute, Sync bool
+}
 
 // Parameter is a run-time parameter that the server reports.
 type Parameter struct{ Name, Value string }

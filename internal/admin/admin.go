@@ -53,6 +53,8 @@ type SourceStatus struct {
 	Enabled   bool       `json:"enabled"`
 	Catalog   string     `json:"catalog,omitempty"` // version of its snapshot; "" when it was never scanned
 	ScannedAt *time.Time `json:"scanned_at,omitempty"`
+	// CurrentAt is when the server was last seen to have this catalog.
+	CurrentAt *time.Time `json:"current_at,omitempty"`
 }
 
 // Handler serves the endpoints from a func that reports the current state.

@@ -125,8 +125,11 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 	}
 	g.Rules = &sqlgov.Rules{}
 	g.Catalogs = &sqlgov.Catalogs{
-		Scan:    g.scan,
-		Stamp:   g.upstream.CatalogStamp,
+		Scan:  g.scan,
+		Stamp: g.upstream.CatalogStamp,
+		StampFailed: func(source string, err error) {
+			g.log.Warn().Err(err).Str("source", source).Msg("cannot ask if the catalog has changed; until that works, changes are found by scans and rechecks only")
+		},
 		Save:    g.Store.SaveCatalog,
 		Newer:   g.Store.NewerCatalog,
 		Changed: g.catalogChanged,
@@ -408,6 +411,9 @@ func (g *Gateway) status(context.Context) admin.Status {
 		st := admin.SourceStatus{ID: src.ID, Enabled: !src.Disabled}
 		if x := g.Catalogs.Index(src.ID); x != nil {
 			st.Catalog, st.ScannedAt = x.Snapshot.Version, &x.Snapshot.ScannedAt
+			if at := g.Catalogs.Current(src.ID); !at.IsZero() {
+				st.CurrentAt = &at
+			}
 		} else if st.Enabled {
 			s.Ready = false
 			s.Problems = append(s.Problems, "source "+src.ID+" has not been catalogued yet")

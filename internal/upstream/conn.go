@@ -30,6 +30,7 @@ type conn struct {
 	born    time.Time
 	since   time.Time // idle since
 	owed    int       // exchanges whose ReadyForQuery has not been read yet
+	asks    bool      // the statement behind a Recheck is prepared
 }
 
 // receive returns the next message. The reply is valid until the next call.

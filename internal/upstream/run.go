@@ -135,8 +135,10 @@ type execution struct {
 	broken  bool // the connection must not be used again
 	running bool // the server may be at work for it
 
-	prelude int // commands of ours that come before the statement
-	fields  int // columns of the result, -1 before RowDescription
+	prelude int  // commands of ours that come before the statement
+	binds   int  // BindComplete messages to come until the Recheck runs
+	keeps   bool // what is prepared for the Recheck stays on the connection
+	fields  int  // columns of the result, -1 before RowDescription
 	summary sqlgov.Summary
 	failed  error // the first error of the server or of the sink
 	full    bool  // MaxRows was reached
@@ -213,12 +215,21 @@ func (r *execution) messages() []byte {
 		b = appendCommand(b, "set statement_timeout = "+timeout)
 		r.prelude++
 	}
-	b = appendStatement(b, r.req.SQL, r.req.Parameters)
+	discard := r.req.ReadOnly && (!r.req.Stateless || r.prelude > 0)
+	b = appendBind(b, r.req.SQL, r.req.Parameters)
+	if r.req.Recheck != nil {
+		b = appendRecheck(b, r.req.Recheck, !r.conn.asks)
+		r.binds = r.prelude + 2
+		r.prelude++
+	}
+	r.keeps = r.req.ReadOnly && !discard
+	r.conn.asks = r.conn.asks && r.keeps
+	b = appendRun(b)
 	for _, sql := range r.req.Then {
-		b = appendStatement(b, sql, sqlgov.BoundParameters{})
+		b = appendRun(appendBind(b, sql, sqlgov.BoundParameters{}))
 	}
 	b = appendMessage(b, 'S')
-	if r.req.ReadOnly && (!r.req.Stateless || r.prelude > 0) {
+	if discard {
 		b = appendMessage(b, 'Q', "discard all\x00")
 		r.conn.owed = 1
 	}
@@ -227,16 +238,19 @@ func (r *execution) messages() []byte {
 
 // appendCommand appends the messages that run a statement of ours, which has neither parameters nor a result.
 func appendCommand(b []byte, sql string) []byte {
-	b = appendMessage(b, 'P', "\x00", sql, "\x00", "\x00\x00")
-	b = appendMessage(b, 'B', "\x00\x00", "\x00\x00", "\x00\x00", "\x00\x00")
+	b = appendBind(b, sql, sqlgov.BoundParameters{})
 	return appendMessage(b, 'E', "\x00", "\x00\x00\x00\x00")
 }
 
-// appendStatement appends the messages that run a statement: Parse, Bind with text results, Describe, Execute without a
-// row limit (which would forbid parallel plans).
-func appendStatement(b []byte, sql string, p sqlgov.BoundParameters) []byte {
+// appendBind appends Parse and Bind of an unnamed statement, with every result column in text format.
+func appendBind(b []byte, sql string, p sqlgov.BoundParameters) []byte {
 	b = appendMessage(b, 'P', "\x00", sql, "\x00", parameterTypes(p))
-	b = appendMessage(b, 'B', "\x00\x00", parameterValues(p), "\x00\x00")
+	return appendMessage(b, 'B', "\x00\x00", parameterValues(p), "\x00\x00")
+}
+
+// appendRun appends the messages that run what is bound: Describe, Execute without a row limit (which would forbid
+// parallel plans).
+func appendRun(b []byte) []byte {
 	b = appendMessage(b, 'D', "P\x00")
 	return appendMessage(b, 'E', "\x00", "\x00\x00\x00\x00")
 }
@@ -277,14 +291,21 @@ func (r *execution) take(reply *sqlgov.Reply) error {
 		}
 	case sqlgov.DataRow:
 		return r.dataRow(reply.Frame[5:])
+	case sqlgov.BindComplete:
+		r.binds--
 	case sqlgov.CommandComplete, sqlgov.EmptyQuery:
 		if r.prelude > 0 {
+			r.conn.asks = r.conn.asks || r.keeps && r.rechecking()
 			r.prelude--
 			break
 		}
 		r.complete(reply.Tag)
 	case sqlgov.ErrorResponse:
-		if r.failed == nil && !r.full { // after that, it is only our own cancel request
+		switch {
+		case r.failed != nil || r.full: // it is only our own cancel request
+		case r.rechecking() && reply.Error.SQLState == sqlgov.RecheckFailed:
+			r.failed = sqlgov.ErrCatalogChanged
+		default:
 			r.failed = reply.Error
 		}
 	case sqlgov.ParameterStatus:
@@ -294,6 +315,9 @@ func (r *execution) take(reply *sqlgov.Reply) error {
 	}
 	return nil
 }
+
+// rechecking reports if the replies that come now are those to the Recheck.
+func (r *execution) rechecking() bool { return r.req.Recheck != nil && r.binds == 0 && r.prelude > 0 }
 
 func (r *execution) complete(tag string) {
 	r.summary.Tag = tag

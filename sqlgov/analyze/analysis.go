@@ -62,6 +62,7 @@ func newAnalysis(text string, env *Env, known *knowledge, out *Statement) *analy
 		types: &typing.Resolver{Catalog: env.Catalog, Path: fullPath(env.SearchPath)},
 		reads: map[columnKey]bool{}, writes: map[writeKey]bool{},
 	}
+	a.types.Loose = a.loose
 	a.functions = &out.Functions
 	for _, t := range env.ParamTypes {
 		a.params = append(a.params, known.paramType(t))
@@ -78,9 +79,19 @@ func fullPath(path []string) []string {
 	return append([]string{"pg_catalog"}, path...)
 }
 
-// finish completes the report: relations of which no column was read need one column, whichever.
+// loose notes a name that could come to mean another function or operator.
+func (a *analysis) loose(name string, operator bool) {
+	if n := (Name{name, operator}); !slices.Contains(a.out.Loose, n) {
+		a.out.Loose = append(a.out.Loose, n)
+	}
+}
+
+// finish completes the report. Relations of which no column was read need one column, whichever.
 func (a *analysis) finish() {
 	a.noteUses()
+	for _, rel := range a.met {
+		a.out.Tables = append(a.out.Tables, rel.OID)
+	}
 	for _, m := range a.touched {
 		// A system column does not stand for any column.
 		has := func(c Column) bool { return c.Relation == m.rel.OID && c.Num >= 0 }

@@ -96,6 +96,7 @@ func analyseOne(text string, raw *pg.RawStmt, env *Env) (st *Statement, bound bo
 	}()
 	a.statement(raw.Stmt)
 	a.finish()
+	st.Params = len(a.params)
 	return st, a.sessionBound, nil
 }
 

@@ -143,6 +143,12 @@ type Statement struct {
 	// Copied is the number of columns that COPY takes or gives, and Header is set when it gives a line of their names first.
 	Copied int
 	Header bool
+	// Tables are the relations that the text names, an entry for each place.
+	Tables []catalog.OID
+	// Loose are the names of functions and operators that would mean another one if one that fits better were made.
+	Loose []Name
+	// Params is the highest n of the parameters $n, declared ones included.
+	Params int
 	// NoWhere is set for an UPDATE or DELETE without a WHERE clause at the top level or in a CTE.
 	NoWhere bool
 	// Locks is set when rows are locked by FOR UPDATE or FOR SHARE.
@@ -166,6 +172,12 @@ func (s *Statement) Does() Kind {
 		return s.Carries
 	}
 	return s.Kind
+}
+
+// Name is the unqualified name of a function or operator.
+type Name struct {
+	Name     string
+	Operator bool
 }
 
 // ReadOnly reports if the statement neither writes nor locks.

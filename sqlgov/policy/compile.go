@@ -102,13 +102,7 @@ func compileGrant(g Grant, roles map[string]*RoleSpec, doc *Document) *grantSet 
 			set.masks = append(set.masks, rule)
 		}
 	}
-	for _, rule := range set.rules[TableSelect] {
-		if rule.effect == Deny {
-			set.readsAll = false
-			break
-		}
-		set.readsAll = set.readsAll || rule.resource.everything()
-	}
+	set.readsAll = set.everything(TableSelect)
 	return set
 }
 

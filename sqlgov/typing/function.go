@@ -26,7 +26,10 @@ func (r *Resolver) Function(call Call) (Match, error) {
 		types[i] = a.Type
 	}
 	c := exact(list, types)
-	if c == nil {
+	if c != nil {
+		r.loosen(call.Schema, call.Name, c.function.Schema, false)
+	} else {
+		r.loosen(call.Schema, call.Name, "", false)
 		if target := r.disguisedCast(call); target != 0 {
 			return r.castMatch(call, target)
 		}

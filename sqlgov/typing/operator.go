@@ -48,8 +48,14 @@ func (r *Resolver) Operator(schema, name string, left, right catalog.OID) (Opera
 // pickOperator finds the operator, an exact match first.
 func (r *Resolver) pickOperator(schema, name string, left, right catalog.OID) (*catalog.Operator, error) {
 	if o := r.exactOperator(schema, name, left, right); o != nil {
+		if takes(o, left, right) {
+			r.loosen(schema, name, o.Schema, true)
+		} else {
+			r.loosen(schema, name, "", true)
+		}
 		return o, nil
 	}
+	r.loosen(schema, name, "", true)
 	list, err := r.operatorCandidates(schema, name, left == 0)
 	if err != nil {
 		return nil, err
@@ -68,6 +74,12 @@ func (r *Resolver) pickOperator(schema, name string, left, right catalog.OID) (*
 		return nil, err
 	}
 	return c.operator, nil
+}
+
+// takes reports if an operator is for just these types, of which an unknown one counts as the other. The base type of a
+// domain is not the domain.
+func takes(o *catalog.Operator, left, right catalog.OID) bool {
+	return (o.Left == left || left == Unknown) && (o.Right == right || right == Unknown)
 }
 
 // exactOperator finds the operator for just these types. An unknown operand is first taken to have the type of the

@@ -50,6 +50,17 @@ type Resolver struct {
 	Catalog *catalog.Index
 	// Path is the list of schemas to search for an unqualified name, in order, pg_catalog included at its place.
 	Path []string
+	// Loose is told of every unqualified name that would mean another function or operator if one that fits better were
+	// made. A name is not loose if it means something in pg_catalog that takes just the types given. It may be nil.
+	Loose func(name string, operator bool)
+}
+
+// loosen reports a name if it is loose. exactIn is the schema of a meaning that takes just the types given; "" if there
+// is none.
+func (r *Resolver) loosen(schema, name, exactIn string, operator bool) {
+	if r.Loose != nil && schema == "" && (exactIn != "pg_catalog" || r.Path[0] != exactIn) {
+		r.Loose(name, operator)
+	}
 }
 
 // Arg is one actual argument of a call.
