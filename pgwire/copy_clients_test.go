@@ -2,7 +2,6 @@ package pgwire_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,27 +61,6 @@ func TestPgxCopyFrom(t *testing.T) {
 		if _, err := conn.Exec(t.Context(), "truncate back"); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// What libpq does with COPY in the extended protocol, and psycopg2 with the simple one.
-func TestPsycopg2Copy(t *testing.T) {
-	if err := exec.Command("/usr/bin/python3", "-c", "import psycopg2").Run(); err != nil {
-		t.Logf("psycopg2 is not installed: %v", err)
-		return
-	}
-	g := gatewaytest.Start(t, gatewaytest.Options{Setup: []string{warehouse}})
-	out, err := exec.Command("/usr/bin/python3", "-c", `
-import io, sys, psycopg2
-c = psycopg2.connect(sys.argv[1]); k = c.cursor()
-b = io.StringIO(); k.copy_expert("copy item to stdout", b); b.seek(0)
-k.copy_expert("copy back from stdin", b); c.commit()
-k.execute("select count(*) from back"); print(k.fetchone()[0])
-try: k.copy_expert("copy back from stdin", io.StringIO("x\n"))
-except psycopg2.errors.InvalidTextRepresentation as e: print(e.pgcode)
-c.rollback(); k.execute("select 1"); print(k.fetchone()[0])`, g.DSN("ana", "shop")).CombinedOutput()
-	if err != nil || string(out) != "5000\n22P02\n1\n" {
-		t.Errorf("%v %s", err, out)
 	}
 }
 

@@ -119,7 +119,7 @@ func arrayElement(text []byte) (element []byte, size int, ok bool) {
 		if strings.EqualFold(string(text[:end]), "NULL") {
 			return nil, end, true
 		}
-		return text[:end], end, bytes.IndexAny(text[:end], `"\{`) < 0
+		return text[:end], end, !bytes.ContainsAny(text[:end], `"\{`)
 	}
 	element = []byte{}
 	for i := 1; i < len(text); i++ {

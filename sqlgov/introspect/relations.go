@@ -20,8 +20,6 @@ const nobody = "false"
 // acl is what stands in the place of privileges: those of the server's logins are not those of the caller.
 const acl = "NULL::pg_catalog.aclitem[]"
 
-const noTree = "NULL::pg_catalog.pg_node_tree"
-
 func ownOr(column, value, typ string) string {
 	return "CASE WHEN " + column + " OPERATOR(pg_catalog.<) '16384'::pg_catalog.oid THEN " + value + " ELSE NULL::" + typ + " END"
 }
