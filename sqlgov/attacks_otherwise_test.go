@@ -59,6 +59,7 @@ var otherwise = map[string]other{
 	"DRIFT-10": {"42601", "neither the parser nor PostgreSQL 15 has this syntax"},
 	"DRIFT-11": {"42601", "as DRIFT-10"},
 
+	"FILE-03/mcp":  {"0A000", "COPY needs a session"},
 	"FUNC-20":      {"0A000", "CALL is not supported at all"},
 	"LAUND-07":     {"0A000", "cursors WITH HOLD are not supported at all"},
 	"WRITE-37":     {"0A000", "as LAUND-07"},
