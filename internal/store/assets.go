@@ -73,7 +73,7 @@ func openAssets(ctx context.Context, path string) (*Assets, error) {
 }
 
 func (x *Assets) prepare(ctx context.Context) error {
-	return x.update(ctx, func(tx *sql.Tx) error {
+	return update(ctx, x.db, func(tx *sql.Tx) error {
 		var version int
 		if err := tx.QueryRowContext(ctx, "pragma user_version").Scan(&version); err != nil || version == assetsVersion {
 			return err
@@ -88,17 +88,6 @@ func (x *Assets) prepare(ctx context.Context) error {
 
 // Close closes the index.
 func (x *Assets) Close() error { return x.db.Close() }
-
-func (x *Assets) update(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := x.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
-}
 
 // maxMakes bounds how often one search makes the index, in case that another process makes it of another version.
 const maxMakes = 3
@@ -200,7 +189,7 @@ func assetTable(ctx context.Context, tx *sql.Tx, source, version string) (string
 func (x *Assets) make(ctx context.Context, source, version string, texts func() []sqlgov.AssetText) error {
 	x.making.Lock()
 	defer x.making.Unlock()
-	return x.update(ctx, func(tx *sql.Tx) error {
+	return update(ctx, x.db, func(tx *sql.Tx) error {
 		if _, err := assetTable(ctx, tx, source, version); !errors.Is(err, errOtherVersion) {
 			return err // made while this one waited
 		}

@@ -158,8 +158,10 @@ func (s *Store) migrateStep(ctx context.Context, files []string) (done bool, err
 }
 
 // update runs f in a transaction, which is committed if f returns nil.
-func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error { return update(ctx, s.db, f) }
+
+func update(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
