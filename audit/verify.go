@@ -358,14 +358,48 @@ func (v *verifier) end() {
 	switch {
 	case v.last.seq < v.head.Seq:
 		v.cut()
+		return
 	case !v.sawHd && v.head.Seq > 0:
 		v.problem(BadHead, v.head.Seq, "", "the head names entry %d, which is missing", v.head.Seq)
-	case v.torn != "":
+		return
+	}
+	n := v.last.seq - v.head.Seq
+	if n == 0 && v.torn == "" || v.grew() {
+		return
+	}
+	if v.torn != "" {
 		v.note("%s: a write under way, or torn when the process was killed", v.torn)
 	}
-	if n := v.last.seq - min(v.head.Seq, v.last.seq); n > 0 {
-		v.note("%d entries are behind the head: written since verification began, or just before the process was killed", n)
+	if n > 0 {
+		v.note("%s behind the head: written just before the process was killed", entriesAre(n))
 	}
+}
+
+// grew waits a moment for a writer that runs to bring the head up to what was read, so that nothing is said of a log
+// that only grew meanwhile.
+func (v *verifier) grew() bool {
+	for range 10 {
+		now, err := readHead(v.cfg.HeadDir)
+		switch {
+		case err != nil:
+			return false
+		case now.Seq > v.last.seq, now.Seq == v.last.seq && v.torn == "":
+			v.Head = now.Seq
+			if now.Seq == v.last.seq && now.Hash != string(v.last.hash[:]) {
+				v.problem(BadHead, now.Seq, v.lastID, "entry %d is not the one that the head names", now.Seq)
+			}
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+func entriesAre(n uint64) string {
+	if n == 1 {
+		return "1 entry is"
+	}
+	return fmt.Sprintf("%d entries are", n)
 }
 
 func (v *verifier) cut() {
