@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -61,11 +62,15 @@ func writeCompressed(path string, plain io.Reader) (sum [sha256.Size]byte, err e
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	whole, block := sha256.New(), make([]byte, gzipBlock)
+	members, err := newMemberWriter()
+	if err != nil {
+		return sum, err
+	}
 	for {
 		n, err := io.ReadFull(plain, block)
 		if n > 0 {
 			whole.Write(block[:n])
-			member, err := gzipMember(block[:n])
+			member, err := members.member(block[:n])
 			if err != nil {
 				return sum, err
 			}
@@ -83,20 +88,31 @@ func writeCompressed(path string, plain io.Reader) (sum [sha256.Size]byte, err e
 	return [sha256.Size]byte(whole.Sum(nil)), f.Sync()
 }
 
-func gzipMember(block []byte) ([]byte, error) {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if err != nil {
+// memberWriter compresses blocks, one after the other.
+type memberWriter struct {
+	out bytes.Buffer
+	z   *gzip.Writer
+}
+
+func newMemberWriter() (*memberWriter, error) {
+	w := &memberWriter{}
+	var err error
+	w.z, err = gzip.NewWriterLevel(&w.out, gzip.BestSpeed)
+	return w, err
+}
+
+// member returns a block as a member, which is good until the next call.
+func (w *memberWriter) member(block []byte) ([]byte, error) {
+	w.out.Reset()
+	w.z.Reset(&w.out)
+	w.z.Extra = append([]byte("IL\x08\x00"), make([]byte, 8)...)
+	if _, err := w.z.Write(block); err != nil {
 		return nil, err
 	}
-	z.Extra = append([]byte("IL\x08\x00"), make([]byte, 8)...)
-	if _, err := z.Write(block); err != nil {
+	if err := w.z.Close(); err != nil {
 		return nil, err
 	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	member := b.Bytes()
+	member := w.out.Bytes()
 	binary.LittleEndian.PutUint64(member[gzipSizeAt:], uint64(len(member)))
 	return member, nil
 }
@@ -172,6 +188,7 @@ type gzipSource struct {
 	mu     sync.Mutex // protects the following
 	cached int        // index of the member in data
 	data   []byte
+	z      *gzip.Reader // nil before the first use
 }
 
 type gzipPart struct {
@@ -234,15 +251,32 @@ func (z *gzipSource) load(i int) error {
 		return nil
 	}
 	m := z.members[i]
-	r, err := gzip.NewReader(io.NewSectionReader(z.file, m.at, m.size))
-	if err != nil {
-		return errors.Join(errCompressed, err)
-	}
-	r.Multistream(false)
 	z.cached = -1
-	if z.data, err = io.ReadAll(io.LimitReader(r, gzipBlock+1)); err != nil || len(z.data) > gzipBlock {
+	if err := z.decompress(io.NewSectionReader(z.file, m.at, m.size)); err != nil {
 		return errors.Join(errCompressed, err)
 	}
 	z.cached = i
 	return nil
+}
+
+// decompress reads a member into z.data.
+func (z *gzipSource) decompress(member io.Reader) error {
+	if z.z == nil {
+		z.z, z.data = new(gzip.Reader), make([]byte, 0, gzipBlock+1)
+	}
+	if err := z.z.Reset(bufio.NewReader(member)); err != nil {
+		return err
+	}
+	z.z.Multistream(false)
+	for z.data = z.data[:0]; len(z.data) <= gzipBlock; {
+		n, err := z.z.Read(z.data[len(z.data):cap(z.data)])
+		z.data = z.data[:len(z.data)+n]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.New("a block is longer than any that is written")
 }

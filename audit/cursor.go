@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -218,8 +220,7 @@ var ErrAltered = errors.New("audit: the entry was altered")
 
 // SegmentNumber is the number of the first entry of a segment, by its name.
 func SegmentNumber(name string) uint64 {
-	var n uint64
-	_, _ = fmt.Sscanf(name, segmentPrefix+"%d"+segmentSuffix, &n)
+	n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(name, segmentPrefix), segmentSuffix), 10, 64)
 	return n
 }
 
