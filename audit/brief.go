@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Brief is what an index needs of an entry: all of it but the judgement, which is the same for many.
+// Brief is what an index needs of an entry: all of it but the judgement, which is the same for many. One that reads entry
+// after entry keeps what they have in common.
 type Brief struct {
 	Identity, KeyID, Door, Client, Application, Session, Source, Trace string
 	// Judgement is the members of the judgement as they are written, each with a comma before it; empty if there is none.
-	// DecodeJudgement reads them.
+	// DecodeJudgement reads them. It is good until the next Read.
 	Judgement []byte
 	// Of an outcome:
 	Status   Status
@@ -26,84 +27,83 @@ type Brief struct {
 
 var errMember = errors.New("audit: not a member of an entry")
 
-// Brief takes an entry apart without decoding the judgement.
-func (e *Entry) Brief() (Brief, error) {
-	var b Brief
+// Read takes an entry apart without decoding the judgement. After an error b holds nothing of use.
+func (b *Brief) Read(e *Entry) error {
+	was := *b
+	*b = Brief{Judgement: was.Judgement[:0]}
 	from := bytes.Index(e.Text, []byte(`,"id":"`))
 	if from < 0 || len(e.Text) < endSize {
-		return b, errMember
+		return errMember
 	}
 	for rest := e.Text[from : len(e.Text)-endSize]; len(rest) > 0; {
 		name, value, size, err := nextMember(rest)
 		if err != nil {
-			return b, err
+			return err
 		}
-		if err := b.take(name, value, rest[:size]); err != nil {
-			return b, err
+		if err := b.take(&was, name, value, rest[:size]); err != nil {
+			return err
 		}
 		rest = rest[size:]
 	}
-	return b, nil
+	return nil
 }
 
-func (b *Brief) take(name string, value, whole []byte) error {
-	var to *string
-	switch name {
-	case "id":
+func (b *Brief) take(was *Brief, name, value, whole []byte) error {
+	switch string(name) {
+	case "id", "sealed":
 		return nil
 	case "identity":
-		to = &b.Identity
+		return unquote(&b.Identity, was.Identity, value)
 	case "key":
-		to = &b.KeyID
+		return unquote(&b.KeyID, was.KeyID, value)
 	case "door":
-		to = &b.Door
+		return unquote(&b.Door, was.Door, value)
 	case "client":
-		to = &b.Client
+		return unquote(&b.Client, was.Client, value)
 	case "application":
-		to = &b.Application
+		return unquote(&b.Application, was.Application, value)
 	case "session":
-		to = &b.Session
+		return unquote(&b.Session, was.Session, value)
 	case "source":
-		to = &b.Source
+		return unquote(&b.Source, was.Source, value)
 	case "trace":
-		to = &b.Trace
-	case "sealed":
-		return nil
+		return unquote(&b.Trace, was.Trace, value)
 	case "outcome":
-		return b.takeOutcome(value)
+		return b.takeOutcome(was, value)
 	case "event":
 		return b.takeEvent(value)
-	default:
-		b.Judgement = append(b.Judgement, whole...)
-		return nil
 	}
-	return unquote(to, value)
+	b.Judgement = append(b.Judgement, whole...)
+	return nil
 }
 
-func unquote(to *string, value []byte) error {
-	if len(value) >= 2 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 {
-		*to = string(value[1 : len(value)-1])
-		return nil
+// unquote reads a JSON string. Where it is equal to the one before, it is that one, which costs no memory.
+func unquote[S ~string](to *S, was S, value []byte) error {
+	if len(value) < 2 || value[0] != '"' || bytes.IndexByte(value, '\\') >= 0 {
+		return json.Unmarshal(value, to)
 	}
-	return json.Unmarshal(value, to)
+	inner := value[1 : len(value)-1]
+	if *to = was; string(inner) != string(was) {
+		*to = S(inner)
+	}
+	return nil
 }
 
 // takeOutcome reads {"status":...}; every member of it but the refusal is small.
-func (b *Brief) takeOutcome(value []byte) error {
+func (b *Brief) takeOutcome(was *Brief, value []byte) error {
 	if len(value) < 2 || value[0] != '{' {
 		return errMember
 	}
-	rest := append([]byte{','}, value[1:len(value)-1]...)
-	for len(rest) > 0 {
-		name, v, size, err := nextMember(rest)
+	for rest := value[1 : len(value)-1]; len(rest) > 0; {
+		name, v, size, err := firstMember(rest)
 		if err != nil {
 			return err
 		}
-		switch name {
+		switch string(name) {
 		case "status":
-			err = unquote((*string)(&b.Status), v)
+			err = unquote(&b.Status, was.Status, v)
 		case "sqlstate":
-			err = unquote(&b.SQLState, v)
+			err = unquote(&b.SQLState, was.SQLState, v)
 		case "rows":
 			b.Rows, err = strconv.ParseInt(string(v), 10, 64)
 		case "duration_ns":
@@ -116,7 +116,12 @@ func (b *Brief) takeOutcome(value []byte) error {
 		if err != nil {
 			return err
 		}
-		rest = rest[size:]
+		if rest = rest[size:]; len(rest) > 0 {
+			if rest[0] != ',' {
+				return errMember
+			}
+			rest = rest[1:]
+		}
 	}
 	return nil
 }
@@ -129,21 +134,29 @@ func (b *Brief) takeEvent(value []byte) error {
 }
 
 // nextMember takes ,"name":value from the beginning of text, and returns the length of all of it.
-func nextMember(text []byte) (name string, value []byte, size int, err error) {
-	if len(text) < 5 || text[0] != ',' || text[1] != '"' {
-		return "", nil, 0, errMember
+func nextMember(text []byte) (name, value []byte, size int, err error) {
+	if len(text) == 0 || text[0] != ',' {
+		return nil, nil, 0, errMember
 	}
-	end := bytes.IndexByte(text[2:], '"')
-	if end < 0 || len(text) < end+5 || text[end+3] != ':' {
-		return "", nil, 0, errMember
+	name, value, size, err = firstMember(text[1:])
+	return name, value, size + 1, err
+}
+
+// firstMember takes "name":value from the beginning of text, and returns the length of all of it.
+func firstMember(text []byte) (name, value []byte, size int, err error) {
+	if len(text) < 4 || text[0] != '"' {
+		return nil, nil, 0, errMember
 	}
-	name = string(text[2 : end+2])
-	from := end + 4
+	end := bytes.IndexByte(text[1:], '"') + 1
+	if end < 1 || len(text) < end+3 || text[end+1] != ':' {
+		return nil, nil, 0, errMember
+	}
+	from := end + 2
 	n := valueSize(text[from:])
 	if n <= 0 {
-		return "", nil, 0, errMember
+		return nil, nil, 0, errMember
 	}
-	return name, text[from : from+n], from + n, nil
+	return text[1:end], text[from : from+n], from + n, nil
 }
 
 // valueSize returns the length of the JSON value at the beginning of text; 0 if it is cut off.

@@ -76,7 +76,7 @@ func openIndex(ctx context.Context, path string) (*Index, error) {
 	if err := createPrivate(path); err != nil {
 		return nil, fmt.Errorf("opening the audit index: %w", err)
 	}
-	q := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-65536)",
+	q := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-8192)",
 		"trusted_schema(0)", "temp_store(memory)"}}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode(), OmitHost: true}
 	db, err := sql.Open("sqlite", u.String())

@@ -29,6 +29,7 @@ type indexWriter struct {
 	stmts  map[string]*sql.Stmt
 	hourly map[hourKey]*hourCount
 	rows   []*indexRow // ended in this part, in the order of their ends
+	brief  audit.Brief // of the entry
 }
 
 type whoKey struct{ identity, key, door, source, application string }
@@ -114,8 +115,8 @@ func (w *indexWriter) take(ctx context.Context, dir string, from audit.Cursor, l
 }
 
 func (w *indexWriter) entry(e *audit.Entry) error {
-	b, err := e.Brief()
-	if err != nil {
+	b := &w.brief
+	if err := b.Read(e); err != nil {
 		return nil // an entry that cannot be read is for Verify to report
 	}
 	if e.Seq >= w.marked+markEvery {
@@ -135,7 +136,8 @@ func (w *indexWriter) entry(e *audit.Entry) error {
 		return nil
 	}
 	r := &indexRow{seq: e.Seq, time: e.Time, id: id, place: place}
-	if r.who, err = w.whoID(&b); err != nil {
+	var err error
+	if r.who, err = w.whoID(b); err != nil {
 		return err
 	}
 	if r.shape, err = w.shapeID(b.Judgement); err != nil {
@@ -157,7 +159,7 @@ func (w *indexWriter) entry(e *audit.Entry) error {
 		return nil
 	case audit.TypeEvent:
 		ended = endingKey{event: b.Event}
-		if err := w.event(e, &b, r); err != nil {
+		if err := w.event(e, b, r); err != nil {
 			return err
 		}
 	}

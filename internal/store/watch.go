@@ -27,7 +27,7 @@ type watch struct {
 	mu      sync.Mutex
 	conn    *sql.Conn // used for this alone: SQLite counts the commits of other connections
 	version *sql.Stmt
-	index   *os.File // of the write-ahead log, which all connections share
+	index   []byte // the index of the write-ahead log, which all connections share
 	seen    atomic.Pointer[seenVersion]
 	closed  atomic.Bool
 }
@@ -49,7 +49,7 @@ func (w *watch) start(ctx context.Context, db *sql.DB, path string) (err error) 
 	if w.version, err = w.conn.PrepareContext(ctx, "pragma data_version"); err != nil {
 		return err
 	}
-	w.index, err = openForGood(path + "-shm")
+	w.index, err = mapForGood(path + "-shm")
 	return err
 }
 
@@ -57,10 +57,7 @@ func (w *watch) look() (int64, error) {
 	if w.closed.Load() {
 		return 0, sql.ErrConnDone
 	}
-	var now walHeader
-	if _, err := w.index.ReadAt(now[:], 0); err != nil {
-		return 0, err
-	}
+	now := walHeader(w.index) // half of it may be of a commit under way: then it is unlike any that is remembered for long
 	if seen := w.seen.Load(); seen != nil && seen.header == now {
 		return seen.version, nil
 	}
@@ -88,34 +85,42 @@ func (w *watch) close() (err error) {
 	return err
 }
 
-// opened are the files that openForGood has opened, by what they are.
-var opened struct {
+// mapped are the files that mapForGood has mapped, by what they are.
+var mapped struct {
 	mu    sync.Mutex
-	files map[fileID]*os.File
+	files map[fileID][]byte
 }
 
 type fileID struct{ device, inode uint64 }
 
-// openForGood opens a file on which SQLite holds locks. It is never closed, and opened once only: when a process closes any
-// descriptor of a file, it loses all its locks on the file (fcntl(2)), those of SQLite as well.
-func openForGood(path string) (*os.File, error) {
-	opened.mu.Lock()
-	defer opened.mu.Unlock()
+// mapForGood maps the beginning of a file on which SQLite holds locks. It is never closed, and opened once only: when a
+// process closes any descriptor of a file, it loses all its locks on the file (fcntl(2)), those of SQLite as well. SQLite does
+// not shorten the file while anybody has the database open.
+func mapForGood(path string) ([]byte, error) {
+	mapped.mu.Lock()
+	defer mapped.mu.Unlock()
 	var stat syscall.Stat_t
 	if err := syscall.Stat(path, &stat); err != nil {
 		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	id := fileID{uint64(stat.Dev), stat.Ino}
-	if f := opened.files[id]; f != nil {
-		return f, nil
+	if m := mapped.files[id]; m != nil {
+		return m, nil
 	}
-	f, err := os.Open(path)
+	if stat.Size < int64(len(walHeader{})) {
+		return nil, fmt.Errorf("%s is too short", path)
+	}
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	if opened.files == nil {
-		opened.files = make(map[fileID]*os.File)
+	m, err := syscall.Mmap(fd, 0, len(walHeader{}), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, &os.PathError{Op: "mmap", Path: path, Err: err}
 	}
-	opened.files[id] = f
-	return f, nil
+	if mapped.files == nil {
+		mapped.files = make(map[fileID][]byte)
+	}
+	mapped.files[id] = m
+	return m, nil
 }
