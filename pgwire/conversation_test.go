@@ -41,6 +41,7 @@ func TestConversations(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+	files = append(files, "testdata/raw/anything.txt")
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(file)
@@ -330,6 +331,10 @@ func transcribe(kind byte, body []byte) string {
 		return "RowDescription" + fieldList(body)
 	case 'D':
 		return "DataRow" + valueList(body)
+	case 'A': // the sender's process is another each time
+		return "Notification" + strings.ReplaceAll(fmt.Sprintf(" %q", bytes.TrimSuffix(body[4:], []byte{0})), `\x00`, `" "`)
+	case 'V':
+		return fmt.Sprintf("FunctionCallResponse %q", body)
 	case 'E', 'N':
 		return errorLine(kind, body)
 	}

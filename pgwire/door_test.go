@@ -143,6 +143,10 @@ func (s *relaySession) Execute(_ context.Context, _ string, _ uint32, frame []by
 func (s *relaySession) CloseObject(_ context.Context, _ byte, _ string, frame []byte) error {
 	return s.out.frame(frame)
 }
+func (s *relaySession) FunctionCall(_ context.Context, _ uint32, frame []byte) error {
+	s.owed.Add(1)
+	return s.out.frame(frame)
+}
 func (s *relaySession) Sync(frame []byte) error {
 	s.owed.Add(1)
 	return s.out.frame(frame)

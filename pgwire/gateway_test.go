@@ -32,6 +32,13 @@ policies:
 	converse(t, "testdata/*.txt", rechecked, func(s string) string { return s })
 }
 
+// db.execute_raw makes the gateway a relay: what PostgreSQL said to a client of its own it says through it, whatever the statement.
+func TestThroughGatewayRaw(t *testing.T) {
+	whole := func(s string) string { return s }
+	converse(t, "testdata/*.txt", gatewaytest.Raw, whole)
+	converse(t, "testdata/raw/*.txt", gatewaytest.Raw, whole)
+}
+
 // Conversations with an identity that may not do everything. Of an error, the SQLSTATE is compared here: the texts are
 // the policy's.
 func TestGoverned(t *testing.T) {
@@ -46,6 +53,7 @@ func converse(t *testing.T, pattern, governance string, reduce func(string) stri
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel() // most of the time they wait for silence
 			archive, err := txtar.ParseFile(file)
 			if err != nil {
 				t.Fatal(err)

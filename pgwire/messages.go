@@ -115,6 +115,13 @@ func decodeExecute(frame []byte) (portal string, maxRows uint32, bad *sqlgov.Ref
 	return portal, maxRows, b.end()
 }
 
+// decodeFunctionCall reads which function is called. Its arguments are for the server to judge.
+func decodeFunctionCall(frame []byte) (function uint32, bad *sqlgov.Refusal) {
+	b := &body{rest: frame[frameHeader:]}
+	function = b.uint32()
+	return function, b.err
+}
+
 func decodeNothing(frame []byte) *sqlgov.Refusal {
 	b := &body{rest: frame[frameHeader:]}
 	return b.end()

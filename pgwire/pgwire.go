@@ -36,6 +36,7 @@ type Session interface {
 	Describe(ctx context.Context, object byte, name string, frame []byte) error
 	Execute(ctx context.Context, portal string, maxRows uint32, frame []byte) error
 	CloseObject(ctx context.Context, object byte, name string, frame []byte) error
+	FunctionCall(ctx context.Context, function uint32, frame []byte) error
 	Sync(frame []byte) error
 	FlushRequest(frame []byte) error
 	// TakesCopy tells if data of a COPY is wanted from the client now.

@@ -149,10 +149,11 @@ func (c *conn) dispatch(ctx context.Context, frame []byte) (bad *sqlgov.Refusal,
 		return unlessBad(bad, func() error { return c.session.CloseObject(ctx, object, name, frame) })
 	case 'H':
 		return unlessBad(decodeNothing(frame), func() error { return c.session.FlushRequest(frame) })
-	case 'S':
-		return nil, c.session.Sync(frame)
+	case 'F':
+		function, bad := decodeFunctionCall(frame)
+		return unlessBad(bad, func() error { return c.session.FunctionCall(ctx, function, frame) })
 	}
-	return unsupported("function calls outside of SQL are not supported"), nil
+	return nil, c.session.Sync(frame) // 'S': mostBytes knows no other
 }
 
 func unlessBad(bad *sqlgov.Refusal, call func() error) (*sqlgov.Refusal, error) {

@@ -87,6 +87,8 @@ type admission struct {
 	cursors func(name string) (string, bool)
 	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
 	accept func(*analyze.Facts) *Refusal
+	// raw is set when the statement is run as it is; see raw.go.
+	raw bool
 	// path is the search path that the session is pinned to; nil on doors without sessions.
 	path []string
 	// rehearse is set to judge without running: nothing is recorded unless the request is refused.
@@ -188,6 +190,10 @@ func disabled(source string) *Refusal {
 
 // analyse finds out what the text touches. When it names something unknown, the catalog may be behind the server.
 func (c *Core) analyse(ctx context.Context, a *admission) *Refusal {
+	if a.raw {
+		c.judgeRaw(a)
+		return nil
+	}
 	if a.path != nil && !slices.Equal(a.path, a.index.Snapshot.SearchPath) {
 		return &Refusal{Kind: SourceUnavailable, SQLState: "57P01", ends: true,
 			Message: "the search path of the source has changed, so names mean something else in this session", Hint: "Connect again."}
@@ -249,6 +255,7 @@ func (c *Core) authorise(_ context.Context, a *admission) *Refusal {
 	if r.SQLState == "0A000" {
 		r.Kind = Unsupported
 	}
+	r.ends = a.raw
 	return r
 }
 

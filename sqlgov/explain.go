@@ -68,6 +68,7 @@ func suppose(rules *policy.Ruleset, index *catalog.Index, h Hypothesis) (*admiss
 	c := &Core{Rules: &Rules{}, Keys: anyKey{}, Catalogs: offline(h.Source, index)}
 	c.Rules.Set(rules)
 	a := &admission{core: c, caller: h.Caller, source: h.Source, sql: h.SQL, started: h.At}
+	a.raw = h.Caller.Door == PGWire && rules.Raw(h.Caller.Identity, h.Source)
 	if a.started.IsZero() {
 		a.started = time.Now()
 	}

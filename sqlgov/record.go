@@ -26,6 +26,7 @@ func namesOf(f *analyze.Facts) recordNames {
 	for i := range f.Statements {
 		s := &f.Statements[i]
 		n.kinds = append(n.kinds, string(s.Kind))
+		n.changes = n.changes || s.Kind == analyze.Raw
 		for _, c := range s.Reads {
 			reads.add(columnName(c))
 		}

@@ -66,7 +66,9 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 	case NoticeResponse:
 		return s.takeNotice(r)
 	case Notification:
-		return Output{}, false // LISTEN is not allowed, so nothing can be meant for this client
+		return Output{Frame: r.Frame}, s.raw // elsewhere LISTEN is not allowed, so nothing can be meant for the client
+	case FunctionResult:
+		return s.takeFunctionResult(r)
 	case ReadyForQuery:
 		return s.takeReady(r)
 	case ErrorResponse:
@@ -158,6 +160,7 @@ func (s *Session) succeed(o *op, statement int) {
 // takeParameter relays a changed parameter, unless the change gives texts another meaning than they were judged by.
 func (s *Session) takeParameter(r *Reply) (Output, bool) {
 	switch p := r.Param; {
+	case s.raw:
 	case p.Name == "client_encoding" && p.Value != "UTF8",
 		p.Name == "standard_conforming_strings" && p.Value != "on":
 		return s.alarm(fmt.Sprintf("the server changed %s to %q", p.Name, p.Value)), true
@@ -348,7 +351,7 @@ func (s *Session) takeCompletion(r *Reply) (Output, bool) {
 	last := true
 	if o.kind == opQuery {
 		o.statement++
-		last = o.statement >= len(o.run.judged.facts.Statements)
+		last = o.statement >= len(o.run.judged.facts.Statements) && !s.raw // how many there are is the server's to say
 		if o.parts != nil && last && !o.inText {
 			o.hold(r)
 			return Output{}, false

@@ -52,6 +52,7 @@ type Session struct {
 	tally  tally
 	place  place
 
+	raw    bool // see raw.go
 	asking asking
 	piped  bool     // there are messages since the last Sync or Query; of the goroutine that takes the client's messages
 	path   []string // search path that is pinned
@@ -129,6 +130,9 @@ func (s *Session) InTransaction() bool {
 
 // Query takes a Query message. All its statements are judged before the first is sent.
 func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
+	if s.raw {
+		return s.rawQuery(ctx, sql, frame)
+	}
 	a := s.admission(&preparedStatement{sql: sql})
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opQuery, refusal: r})
@@ -159,6 +163,9 @@ type Parse struct {
 // Parse takes a Parse message. The statement is judged now and again each
 // time it is executed.
 func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
+	if s.raw {
+		return s.rawParse(ctx, p, frame)
+	}
 	st := &preparedStatement{sql: p.SQL, params: oids(p.Types)}
 	if isReserved(p.Name) {
 		return s.Reject(ctx, false, reservedName())
@@ -175,6 +182,9 @@ func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 
 // Bind takes a Bind message.
 func (s *Session) Bind(ctx context.Context, portal, statement string, frame []byte) error {
+	if s.raw {
+		return s.rawBind(portal, statement, frame)
+	}
 	st := s.lookup(objectKey{'S', statement}).statement
 	if st == nil {
 		return s.Reject(ctx, false, noStatement(statement))
@@ -191,6 +201,9 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 
 // Describe takes a Describe message for a statement ('S') or a portal ('P').
 func (s *Session) Describe(ctx context.Context, object byte, name string, frame []byte) error {
+	if s.raw {
+		return s.rawDescribe(ctx, object, name, frame)
+	}
 	found := s.lookup(objectKey{object, name})
 	st := found.statement
 	if st == nil {
@@ -232,6 +245,9 @@ func (s *Session) stands(a *admission) bool {
 // Execute takes an Execute message. The portal's statement is judged again under the ruleset, the key and the catalog
 // of now.
 func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []byte) error {
+	if s.raw {
+		return s.rawExecute(ctx, portal, frame)
+	}
 	st := s.lookup(objectKey{'P', portal}).statement
 	if st == nil {
 		return s.Reject(ctx, false, noPortal(portal))
@@ -257,7 +273,7 @@ func (s *Session) CloseObject(ctx context.Context, object byte, name string, fra
 	if r := s.disabled(); r != nil {
 		return s.Reject(ctx, false, r)
 	}
-	if isReserved(name) {
+	if isReserved(name) && !s.raw {
 		return s.Reject(ctx, false, reservedName())
 	}
 	return s.send(&op{kind: opClose, effects: []effect{{forget: objectKey{object, name}}}}, frame)

@@ -25,6 +25,7 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 		asking: asking{drops: 1}, path: a.index.Snapshot.SearchPath}
 	s.progress = sync.NewCond(&s.mu)
 	s.keepSettings(opt.Parameters)
+	s.raw = a.raw
 	if r := s.open(parameter(wire.Parameters(), "server_version")); r != nil {
 		return nil, errors.Join(c.refuse(ctx, a, r), wire.Close())
 	}
@@ -42,18 +43,16 @@ func (c *Core) open(ctx context.Context, a *admission, parameters map[string]str
 	if r := c.connectable(ctx, a); r != nil {
 		return nil, r
 	}
-	accepted := make(map[string]string, len(parameters))
-	for name, value := range parameters {
-		if err := analyze.CheckSetting(name, value); err != nil {
-			return nil, &Refusal{Kind: Unsupported, SQLState: err.SQLState, Message: err.Message, Hint: err.Hint}
+	opt := OpenOptions{Parameters: parameters}
+	if a.raw = a.rules.Raw(a.caller.Identity, a.source); !a.raw {
+		for name, value := range parameters {
+			if err := analyze.CheckSetting(name, value); err != nil {
+				return nil, &Refusal{Kind: Unsupported, SQLState: err.SQLState, Message: err.Message, Hint: err.Hint}
+			}
 		}
-		accepted[name] = value
+		opt.Pinned, opt.ReadOnly = pinnedSession(a.index, a.src), !a.rules.MayChange(a.caller.Identity, a.source)
 	}
-	wire, err := c.Upstream.Open(ctx, a.src, OpenOptions{
-		Parameters: accepted,
-		Pinned:     pinnedSession(a.index, a.src),
-		ReadOnly:   !a.rules.MayChange(a.caller.Identity, a.source),
-	})
+	wire, err := c.Upstream.Open(ctx, a.src, opt)
 	if err != nil {
 		var ue *UpstreamError
 		if errors.As(err, &ue) {

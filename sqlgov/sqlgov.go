@@ -199,6 +199,7 @@ const (
 	CopyBothResponse ReplyKind = 'W'
 	CopyData         ReplyKind = 'd'
 	CopyDone         ReplyKind = 'c'
+	FunctionResult   ReplyKind = 'V'
 )
 
 // Reply is one backend message, decoded as far as the core needs it.

@@ -48,6 +48,12 @@ identities:
   bob: {kind: human, grants: [{source: shop, roles: [everything]}]}
 `
 
+// Raw is AllowAll with an ana who may run anything, unanalysed.
+var Raw = strings.Replace(AllowAll, "identities:\n  ana: {kind: human, grants: [{source: shop, roles: [everything]}]}",
+	`  anything: {source: shop, permissions: [{allow: [db.execute_raw], on: ["*"]}]}
+identities:
+  ana: {kind: human, grants: [{source: shop, roles: [anything]}]}`, 1)
+
 // Options say what gateway to start. The zero value of every field is useful.
 type Options struct {
 	// Setup runs in a new database, as superuser. Each text may hold several statements.

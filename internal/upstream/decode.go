@@ -42,7 +42,7 @@ func (d *decoder) decode(frame []byte) (sqlgov.Reply, error) {
 	case sqlgov.CopyInResponse, sqlgov.CopyOutResponse:
 		reply.Copy, ok = copyShape(body)
 	case sqlgov.ParseComplete, sqlgov.BindComplete, sqlgov.CloseComplete, sqlgov.ParamDescription, sqlgov.NoData,
-		sqlgov.PortalSuspended, sqlgov.EmptyQuery, sqlgov.Notification, sqlgov.CopyBothResponse, sqlgov.CopyDone:
+		sqlgov.PortalSuspended, sqlgov.EmptyQuery, sqlgov.Notification, sqlgov.CopyBothResponse, sqlgov.CopyDone, sqlgov.FunctionResult:
 	default:
 		return reply, fmt.Errorf("the server sent a message of type %q, which has no place here", frame[0])
 	}

@@ -40,6 +40,7 @@ const (
 	Move       Kind = "move"    // as Fetch, and returns no rows
 	Close      Kind = "close"   // of a cursor
 	Empty      Kind = "empty"   // no statement at all: "", "-- ping", ";"
+	Raw        Kind = "raw"     // runs without being understood; see RawFacts
 )
 
 // Column names one column of a relation, by OID and attribute number, with the names for messages. Num is 0 and
@@ -143,6 +144,8 @@ type Statement struct {
 	// Copied is the number of columns that COPY takes or gives, and Header is set when it gives a line of their names first.
 	Copied int
 	Header bool
+	// TakesData is set for one of kind Raw that is a COPY from the client.
+	TakesData bool
 	// Tables are the relations that the text names, an entry for each place.
 	Tables []catalog.OID
 	// Loose are the names of functions and operators that would mean another one if one that fits better were made.
@@ -180,8 +183,8 @@ type Name struct {
 	Operator bool
 }
 
-// ReadOnly reports if the statement neither writes nor locks.
-func (s *Statement) ReadOnly() bool { return len(s.Writes) == 0 }
+// ReadOnly reports if the statement neither writes nor locks, as far as is known.
+func (s *Statement) ReadOnly() bool { return len(s.Writes) == 0 && s.Kind != Raw }
 
 // Facts is everything that the analyser found in one text.
 type Facts struct {

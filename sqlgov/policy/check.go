@@ -153,6 +153,9 @@ func misfit(r *Resource, actions []Action) string {
 	if n := len(r.Parts); n == 0 || n > 3 || n == 1 && !r.Parts[0].Any {
 		return fmt.Sprintf("resource %q is not of the form schema.object or schema.table.column", r.Text)
 	}
+	if slices.Contains(actions, ExecuteRaw) && len(r.Parts) > 1 {
+		return fmt.Sprintf(`%s acts on the whole source: write "*", not %q`, ExecuteRaw, r.Text)
+	}
 	if len(r.Parts) < 3 {
 		return ""
 	}
@@ -219,6 +222,48 @@ func (c *checker) grant(path []string, g *Grant) {
 			c.report(at("roles", strconv.Itoa(i)), g.Line, "role %q is listed twice", name)
 		}
 	}
+	c.raw(at("roles"), g)
+}
+
+// raw reports what db.execute_raw would make void: nothing is known of what a raw statement touches, so no mask and no deny
+// could hold for it.
+func (c *checker) raw(path []string, g *Grant) {
+	var roles []*RoleSpec
+	for _, name := range g.Roles {
+		if role := c.roles[name]; role != nil {
+			roles = append(roles, role)
+		}
+	}
+	by := rawBy(roles)
+	if by == nil {
+		return
+	}
+	for _, role := range roles {
+		if len(role.Masks) > 0 {
+			c.report(path, g.Line, "role %q has masks, which role %q would make void: it allows %s", role.Name, by.Name, ExecuteRaw)
+		}
+		for i := range role.Permissions {
+			if p := &role.Permissions[i]; p.Effect == Deny {
+				c.report(path, g.Line, "role %q denies something (line %d), which role %q would make void: it allows %s", role.Name, p.Line, by.Name, ExecuteRaw)
+			}
+		}
+	}
+}
+
+// rawBy is the first of the roles that allows db.execute_raw, or nil if none does or one denies it.
+func rawBy(roles []*RoleSpec) (by *RoleSpec) {
+	for _, role := range roles {
+		for i := range role.Permissions {
+			switch p := &role.Permissions[i]; {
+			case !slices.Contains(p.Actions, ExecuteRaw):
+			case p.Effect == Deny:
+				return nil
+			case by == nil:
+				by = role
+			}
+		}
+	}
+	return by
 }
 
 func (c *checker) rolesOf(source string) []string {

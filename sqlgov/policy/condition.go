@@ -54,6 +54,10 @@ var variables = []struct {
 // dynamic are the variables that a decision on the same statement of the same identity can differ in.
 var dynamic = []string{"client.address", "client.application", "now"}
 
+// touching are the variables that tell what a statement touches. They have no value for a raw one.
+var touching = []string{"statement.where", "statement.table_rows", "statement.tables", "statement.columns", "statement.writes",
+	"statement.functions", "statement.labels"}
+
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.OptionalTypes(), cel.HomogeneousAggregateLiterals(), cel.DefaultUTCTimeZone(true), cel.EagerlyValidateDeclarations(true),
@@ -83,7 +87,8 @@ func inNetwork(address, network ref.Val) ref.Val {
 // condition is a compiled condition. A nil program holds always.
 type condition struct {
 	program cel.Program
-	// partial is program for when the dynamic variables are not known yet; nil if the condition does not ask them.
+	// partial is program for when the dynamic variables are not known yet, or those of a raw statement never are; nil if the
+	// condition asks none of them.
 	partial cel.Program
 	guards  []guard
 	asks    []string // variables that it refers to
@@ -113,10 +118,14 @@ func compileCondition(text string) (*condition, error) {
 	if c.program, err = env.Program(parsed, append(bound, cel.EvalOptions(cel.OptOptimize))...); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(dynamic, func(name string) bool { return slices.Contains(c.asks, name) }) {
+	if c.asksAny(dynamic) || c.asksAny(touching) {
 		c.partial, err = env.Program(parsed, append(bound, cel.EvalOptions(cel.OptPartialEval))...)
 	}
 	return c, err
+}
+
+func (c *condition) asksAny(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(c.asks, name) })
 }
 
 // loops reports if a condition evaluates a part of itself for every item of a list.

@@ -111,6 +111,14 @@ func (s *policySet) file() {
 
 func (s *policySet) none() []uint64 { return make([]uint64, (len(s.all)+63)/64) }
 
+func (s *policySet) every() []uint64 {
+	set := s.none()
+	for i := range s.all {
+		set[i/64] |= 1 << (i % 64)
+	}
+	return set
+}
+
 func (s *policySet) fileUnder(policy int, g *guard) {
 	if s.found[g.of] == nil {
 		s.found[g.of] = make(map[string][]uint64)
@@ -126,6 +134,9 @@ func (s *policySet) fileUnder(policy int, g *guard) {
 // candidates are the policies that a question may meet, one bit each.
 func (s *policySet) candidates(q *question) []uint64 {
 	set := append([]uint64{}, s.always...)
+	if q.raw() { // which policies look at what it touches cannot be told by that
+		return s.every()
+	}
 	for d := range dimensions {
 		if s.found[d] == nil {
 			continue
@@ -149,7 +160,10 @@ func join(set, more []uint64) {
 
 // holds reports if a guard lets the condition be true.
 func (g *guard) holds(q *question) bool {
-	if g.of < firstList {
+	switch {
+	case g.of >= firstList && q.raw():
+		return true
+	case g.of < firstList:
 		return slices.Contains(g.values, q.text(g.of))
 	}
 	return slices.ContainsFunc(q.list(g.of), func(value string) bool { return slices.Contains(g.values, value) })
@@ -164,7 +178,11 @@ const (
 	depends         // on circumstances
 )
 
-var errCondition = errors.New("the condition is neither true nor false")
+var (
+	errCondition = errors.New("the condition is neither true nor false")
+	errRaw       = errors.New("what a raw statement touches is not known")
+	errRawMask   = errors.New("what a raw statement shows cannot be masked")
+)
 
 // ask evaluates a condition. An error comes with matches: it must not be taken for a miss.
 func (c *condition) ask(q *question) (outcome, error) {
@@ -177,15 +195,19 @@ func (c *condition) ask(q *question) (outcome, error) {
 	switch {
 	case program == nil:
 		return matches, nil
-	case q.at == nil && c.partial != nil:
+	case (q.at == nil || q.raw()) && c.partial != nil:
 		program = c.partial
 	}
 	value, _, err := program.Eval(q)
 	if err != nil {
 		return matches, err
 	}
-	if types.IsUnknown(value) {
+	switch {
+	case !types.IsUnknown(value):
+	case q.at == nil && c.asksAny(dynamic):
 		return depends, nil
+	default:
+		return matches, errRaw
 	}
 	truth, ok := value.(types.Bool)
 	if !ok {

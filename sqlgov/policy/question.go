@@ -34,22 +34,38 @@ type question struct {
 	labels    []label
 }
 
-// unknowns are the variables that have no value without Circumstances.
-var unknowns = func() (all []*interpreter.AttributePattern) {
-	for _, name := range dynamic {
+// unknowns are the variables that have no value without Circumstances, rawUnknowns those that have none for a raw
+// statement.
+var unknowns, rawUnknowns = patterns(dynamic), patterns(touching)
+
+func patterns(names []string) (all []*interpreter.AttributePattern) {
+	for _, name := range names {
 		all = append(all, cel.AttributePattern(name))
 	}
 	return all
-}()
+}
+
+// raw reports if it is not known what the statement touches.
+func (q *question) raw() bool { return q.statement.Kind == analyze.Raw }
 
 // Parent is for interpreter.Activation.
 func (q *question) Parent() interpreter.Activation { return nil }
 
 // UnknownAttributePatterns is for interpreter.PartialActivation.
-func (q *question) UnknownAttributePatterns() []*interpreter.AttributePattern { return unknowns }
+func (q *question) UnknownAttributePatterns() (all []*interpreter.AttributePattern) {
+	if q.at == nil {
+		all = append(all, unknowns...)
+	}
+	if q.raw() {
+		all = append(all, rawUnknowns...)
+	}
+	return all
+}
 
 // AsPartialActivation makes partial programs see the unknown variables.
-func (q *question) AsPartialActivation() (interpreter.PartialActivation, bool) { return q, q.at == nil }
+func (q *question) AsPartialActivation() (interpreter.PartialActivation, bool) {
+	return q, q.at == nil || q.raw()
+}
 
 // ResolveName is for interpreter.Activation.
 func (q *question) ResolveName(name string) (any, bool) {

@@ -40,6 +40,9 @@ func (g *grantSet) remedies(n *Need) []Remedy {
 
 // pattern is the resource pattern that names exactly what is needed.
 func (n *Need) pattern() string {
+	if n.Action == ExecuteRaw {
+		return "*"
+	}
 	parts := []string{quoteIdent(n.Schema), quoteIdent(n.Object)}
 	if n.Column != "" {
 		parts = append(parts, quoteIdent(n.Column))

@@ -28,6 +28,7 @@ func Review(doc *Document) Problems {
 	for i := range doc.Roles {
 		c.reviewRole(&doc.Roles[i], used)
 	}
+	c.reviewRaw()
 	return c.problems
 }
 

@@ -13,12 +13,15 @@ const (
 	RiskNone   Risk = "none"   // nothing is changed
 	RiskLow    Risk = "low"    // rows are added or locked
 	RiskMedium Risk = "medium" // chosen rows are changed; sequences, locks and notifications
-	RiskHigh   Risk = "high"   // all rows of a table are changed; a volatile function of the database, which may do anything
+	RiskHigh   Risk = "high"   // all rows of a table are changed; a volatile function of the database, or a raw statement, which may do anything
 )
 
 // RiskOf judges a statement.
 func RiskOf(s *analyze.Statement) Risk {
 	risk := RiskNone
+	if s.Kind == analyze.Raw {
+		risk = RiskHigh
+	}
 	for i := range s.Writes {
 		risk = risk.or(riskOfWrite(s, &s.Writes[i]))
 	}

@@ -90,6 +90,9 @@ func (d *Decision) match(p *compiledPolicy, q *question, failure error) {
 	m := p.matched
 	r := Reason{Granted: true, Line: p.spec.Line, Policy: m}
 	breaks := p.spec.ReadOnly && q.changes()
+	if failure == nil && q.raw() && p.spec.Mask != nil {
+		failure = errRawMask
+	}
 	switch {
 	case failure != nil:
 		failed := *m
@@ -106,7 +109,7 @@ func (d *Decision) match(p *compiledPolicy, q *question, failure error) {
 	d.Reasons = append(d.Reasons, r)
 	if !p.enforced() || !r.Granted {
 		if p.enforced() && d.against == nil {
-			d.against = &objection{spec: p.spec, failed: failure != nil, writes: breaks && !p.spec.Refuse}
+			d.against = &objection{spec: p.spec, failed: failure != nil, raw: q.raw(), writes: breaks && !p.spec.Refuse}
 		}
 		return
 	}
@@ -120,8 +123,8 @@ func (q *question) changes() bool {
 
 // objection is the first policy that turns a statement down.
 type objection struct {
-	spec           *PolicySpec
-	failed, writes bool
+	spec                *PolicySpec
+	failed, raw, writes bool
 }
 
 // conclude makes verdict and texts of what the policies said. What the roles refuse stays refused in their words.
@@ -150,6 +153,9 @@ func (d *Decision) conclude() {
 
 func (o *objection) told() (message, hint string) {
 	switch name := o.spec.Name; {
+	case o.failed && o.raw:
+		return fmt.Sprintf("policy %q cannot be applied to a statement that is run as it is, so the statement is refused", name),
+			"Ask your administrator to except you from the policy, or use an identity without db.execute_raw."
 	case o.failed:
 		return fmt.Sprintf("policy %q could not be evaluated, so the statement is refused", name), "Tell your administrator."
 	case o.spec.Message != "":

@@ -26,6 +26,7 @@ const (
 	untypedColumn                   // a column that was not typed: a star, a whole row
 	someFunction                    // a function, denied or unknown
 	behindPlan                      // something whose plan may not be shown
+	asItIs                          // a statement that is run without being understood
 	ungoverned                      // something that no permission can allow
 )
 
@@ -43,6 +44,9 @@ func (j *judge) denial(r *Reason) denial {
 	n := &r.Need
 	if r.Note == planNote {
 		return denial{kind: behindPlan}
+	}
+	if n.Action == ExecuteRaw {
+		return denial{kind: asItIs}
 	}
 	if n.Action == FunctionExec {
 		return denial{kind: someFunction, action: n.Action, name: j.typedName(n.Schema, n.Object)}
@@ -110,6 +114,9 @@ func (j *judge) say(all []denial) {
 		d.Message = "permission denied for the plan of this statement"
 		d.Detail = "A plan shows the indexes, conditions, estimates and partitions of every table behind a statement."
 		d.Hint = "Explain statements over tables that you may read whole, without views, row security or functions of the database."
+	case asItIs:
+		d.Message, d.Detail = "permission denied to run statements as they are", j.who()+" do not allow db.execute_raw."
+		d.Hint = "Connect again: then each statement is judged by what it touches."
 	default:
 		d.SQLState, d.Message = "0A000", "the statement touches something that the gateway does not govern"
 	}
