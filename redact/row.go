@@ -24,26 +24,30 @@ func (r *Row) AppendDataRow(dst, frame []byte) ([]byte, error) {
 	}
 	start, rest := len(dst), frame[header:]
 	dst = append(dst, frame[:header]...)
+	var err error
 	for _, m := range r.columns {
-		size, whole, ok := cutValue(rest)
-		if !ok {
-			return dst, errRow
+		if dst, rest, err = m.appendNext(dst, rest); err != nil {
+			return dst, err
 		}
-		if m == nil || size < 0 {
-			dst = append(dst, rest[:whole]...)
-		} else {
-			var err error
-			if dst, err = m.appendSized(dst, rest[4:whole]); err != nil {
-				return dst, err
-			}
-		}
-		rest = rest[whole:]
 	}
 	if len(rest) > 0 {
 		return dst, errRow
 	}
 	binary.BigEndian.PutUint32(dst[start+1:], uint32(len(dst)-start-1))
 	return dst, nil
+}
+
+// appendNext masks the first of values that follow each other with their lengths; nil leaves it as it is.
+func (m *Masker) appendNext(dst, values []byte) (out, rest []byte, err error) {
+	size, whole, ok := cutValue(values)
+	if !ok {
+		return dst, nil, errRow
+	}
+	if m == nil || size < 0 {
+		return append(dst, values[:whole]...), values[whole:], nil
+	}
+	out, err = m.appendSized(dst, values[4:whole])
+	return out, values[whole:], err
 }
 
 // cutValue finds where the first value ends. size is -1 for NULL.

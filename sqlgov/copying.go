@@ -3,6 +3,7 @@ package sqlgov
 import (
 	"encoding/binary"
 
+	"interlock/redact"
 	"interlock/sqlgov/analyze"
 )
 
@@ -23,8 +24,9 @@ type copying struct {
 	// Of the goroutine that takes the server's messages:
 	giving bool // the server gives the data of a COPY TO STDOUT
 	binary bool
-	header bool // a line of names comes first
-	begun  bool // the first piece of data has come
+	header bool               // a line of names comes first
+	begun  bool               // the first piece of data has come
+	masks  *redact.CopyStream // nil if nothing of it is masked
 }
 
 func copiesIn(f *analyze.Facts) int {
@@ -101,7 +103,12 @@ func (s *Session) takeCopyOut(r *Reply) Output {
 	if disagrees != nil {
 		return s.alarm(disagrees.Detail)
 	}
-	o.copy.giving, o.copy.binary, o.copy.header, o.copy.begun = true, r.Copy.Binary, st.Header, false
+	masks, err := o.run.copyMasks(o.statement)
+	if err != nil {
+		s.withhold(o, err)
+	}
+	o.copy.giving, o.copy.binary, o.copy.begun, o.copy.masks = true, r.Copy.Binary, false, masks
+	o.copy.header = st.Form != nil && st.Form.Header
 	o.returned = true
 	return Output{Frame: r.Frame}
 }
@@ -112,6 +119,9 @@ func (s *Session) takeCopyData(r *Reply) (Output, bool) {
 	if o == nil || !o.copy.giving {
 		return s.alarm("the server sent data that nobody asked for"), true
 	}
+	if o.copy.masks != nil {
+		return s.maskCopy(o, r.Frame)
+	}
 	rows := o.copy.rows(r.Frame[messageHeader:])
 	if !s.row(o, len(r.Frame), rows) {
 		return Output{}, false
@@ -121,12 +131,29 @@ func (s *Session) takeCopyData(r *Reply) (Output, bool) {
 	return Output{Frame: r.Frame}, true
 }
 
+// takeCopyDone ends the data of a COPY TO STDOUT.
+func (s *Session) takeCopyDone(r *Reply) (Output, bool) {
+	o := s.front()
+	if o == nil || !o.copy.giving {
+		return s.alarm("the server ended data that nobody asked for"), true
+	}
+	if o.copy.masks != nil {
+		if err := o.copy.masks.End(); err != nil {
+			s.withhold(o, err)
+			return Output{}, false
+		}
+	}
+	return Output{Frame: r.Frame}, true
+}
+
 // What begins and ends the data of COPY in binary format (PostgreSQL manual, COPY, "Binary Format"). Four bytes of flags and
 // the length of an extension follow the signature.
 const (
 	binarySignature = "PGCOPY\n\xff\r\n\x00"
 	binaryEnd       = "\xff\xff"
 )
+
+const copyBinary = "binary" // the format in analyze.CopyForm
 
 // rows is how many rows a piece of data holds: one, for the server sends every row in a message of its own, but none in the
 // line of names, and none in what begins and ends the binary format.
@@ -163,6 +190,8 @@ func (a *admission) copyWitness(statement int, kind analyze.Kind, c CopyShape) (
 		return nil, disagreement("%s where %s was predicted", kind, st.Kind)
 	case c.Columns != st.Copied:
 		return nil, disagreement("%d columns to copy where %d were predicted", c.Columns, st.Copied)
+	case c.Binary != (st.Form.Format == copyBinary):
+		return nil, disagreement("data in another format than %s", st.Form.Format)
 	}
 	return st, nil
 }

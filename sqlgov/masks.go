@@ -2,6 +2,7 @@ package sqlgov
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -172,12 +173,59 @@ func (s *Session) mask(o *op, frame []byte) (masked []byte, ok bool) {
 		s.masked, err = o.masks.AppendDataRow(s.masked[:0], frame)
 	}
 	if err != nil {
-		o.stopped = o.run.unmaskable(err)
-		s.Cancel(context.Background())
+		s.withhold(o, err)
 		return nil, false
 	}
 	o.run.maskedRows++
 	return s.masked, true
+}
+
+// withhold stops a statement whose result cannot be masked.
+func (s *Session) withhold(o *op, err error) {
+	o.stopped = o.run.unmaskable(err)
+	s.Cancel(context.Background())
+}
+
+// copyMasks returns the masks for the data of a COPY; nil if nothing of it is masked.
+func (a *admission) copyMasks(statement int) (*redact.CopyStream, error) {
+	if len(a.obligations().Masks) == 0 {
+		return nil, nil
+	}
+	form, err := policy.FormOf(&a.judged.facts.Statements[statement])
+	if err != nil {
+		return nil, err
+	}
+	var formats resultFormats
+	if form.Binary {
+		formats = resultFormats{redact.BinaryFormat}
+	}
+	row, err := a.masksFor(statement, formats)
+	if err != nil || row == nil {
+		return nil, err
+	}
+	masks, err := row.Copy(form)
+	if err != nil {
+		return nil, err
+	}
+	return masks.Stream(), nil
+}
+
+// maskCopy masks a piece of data of a COPY.
+func (s *Session) maskCopy(o *op, frame []byte) (Output, bool) {
+	masked, rows, err := o.copy.masks.Append(append(s.masked[:0], frame[:messageHeader]...), frame[messageHeader:])
+	s.masked = masked
+	if err != nil {
+		s.withhold(o, err)
+		return Output{}, false
+	}
+	if !s.row(o, len(frame), rows) || len(masked) == messageHeader {
+		return Output{}, false
+	}
+	binary.BigEndian.PutUint32(masked[1:], uint32(len(masked)-1))
+	o.bytes += int64(len(masked))
+	o.rows += rows
+	o.run.maskedRows += rows
+	return Output{Frame: masked}, true
 }
 
 // mask masks a row in text format in place.

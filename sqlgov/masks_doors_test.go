@@ -167,6 +167,8 @@ func TestWhatMasksDoNotAllow(t *testing.T) {
 		{"update people set email = 'a***@***' where id = 1", "is what its mask shows"},
 		{"update people set phone = '***1234'::varchar where id = 1", "is what its mask shows"},
 		{"explain select email from people", "EXPLAIN would show it"},
+		{"explain (analyze, costs off) select email from people", "EXPLAIN would show it"},
+		{"explain (costs off) select id from people where email = 'x'", "is masked"},
 	} {
 		for _, d := range maskedDoors(g) {
 			tr := oneStep(t, d.door, step{Q: tc.sql})

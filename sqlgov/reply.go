@@ -84,10 +84,7 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 	case CopyData:
 		return s.takeCopyData(r)
 	case CopyDone:
-		if o := s.front(); o == nil || !o.copy.giving {
-			return s.alarm("the server ended data that nobody asked for"), true
-		}
-		return Output{Frame: r.Frame}, true
+		return s.takeCopyDone(r)
 	case CommandComplete, EmptyQuery, PortalSuspended:
 		return s.takeCompletion(r)
 	case ParseComplete, BindComplete, CloseComplete, NoData:
@@ -346,7 +343,7 @@ func (s *Session) takeCompletion(r *Reply) (Output, bool) {
 	if !o.returned {
 		o.rows += rowsChanged(r.Tag)
 	}
-	o.returned, o.copy.giving = false, false
+	o.returned, o.copy.giving, o.copy.masks = false, false, nil
 	s.succeed(o, o.statement)
 	last := true
 	if o.kind == opQuery {

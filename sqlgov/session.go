@@ -142,7 +142,7 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 	o := &op{kind: opQuery, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, &taken{}), copy: copying{expected: copiesIn(a.judged.facts)}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
 	switch q := a.recheckFor(true); {
-	case q != nil && copies(a.sent()):
+	case q != nil && needsQuery(a.sent()):
 		return s.sendInText(o, a, frame)
 	case q != nil:
 		return s.sendInParts(ctx, o, a)

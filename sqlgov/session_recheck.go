@@ -150,15 +150,16 @@ func (s *Session) sendInParts(ctx context.Context, o *op, a *admission) error {
 	return nil
 }
 
-// copies reports if a text has a COPY, whose data is in the way of the extended protocol.
-func copies(f *analyze.Facts) bool {
+// needsQuery reports if a text has a statement that means something else in the extended protocol: the data of a COPY is in
+// its way, and FETCH has the format that the cursor was declared with in a Query only.
+func needsQuery(f *analyze.Facts) bool {
 	return slices.ContainsFunc(f.Statements, func(st analyze.Statement) bool {
-		return st.Kind == analyze.CopyIn || st.Kind == analyze.CopyOut
+		return st.Kind == analyze.CopyIn || st.Kind == analyze.CopyOut || st.Kind == analyze.Fetch
 	})
 }
 
-// sendInText sends a Query with the questions among its statements. They make it one of several statements; those with a
-// COPY do not tell the difference. Here the tables are locked by name before the server looks at the statement.
+// sendInText sends a Query with the questions among its statements. They make it one of several statements; COPY and FETCH
+// do not tell the difference. Here the tables are locked by name before the server looks at the statement.
 func (s *Session) sendInText(o *op, a *admission, frame []byte) error {
 	o.inText = true
 	q := a.judged.recheck()

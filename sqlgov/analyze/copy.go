@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"cmp"
+	"strconv"
 	"strings"
 
 	"interlock/catalog"
@@ -41,7 +43,7 @@ func (a *analysis) copyTable(n *pg.CopyStmt) {
 	var columns []column
 	for _, sl := range a.copyColumns(rel, n) {
 		c, _ := e.find(sl.column.Name)
-		a.columnValue(c)
+		a.projected(func() value { return a.columnValue(c) })
 		columns = append(columns, *c)
 	}
 	a.output(columns)
@@ -78,14 +80,27 @@ func (a *analysis) copyColumns(rel *catalog.Relation, n *pg.CopyStmt) []slot {
 	return slots
 }
 
-// copyOptions admits options that shape the data on its way, and UTF-8.
+// copyOptions admits options that shape the data on its way, and UTF-8. What is wrong with their values the server says.
 func (a *analysis) copyOptions(list []*pg.Node) {
+	f := CopyForm{Format: "text"}
 	for _, n := range list {
-		d := n.GetDefElem()
-		switch d.GetDefname() {
+		switch d := n.GetDefElem(); d.GetDefname() {
+		case "format":
+			f.Format = copyText(d)
 		case "header":
-			a.out.Header = optionOn(d)
-		case "format", "delimiter", "null", "quote", "escape", "force_quote", "force_not_null", "force_null":
+			f.Header = optionOn(d)
+		case "delimiter":
+			f.Delimiter = copyText(d)
+		case "null":
+			null := copyText(d)
+			f.Null = &null
+		case "quote":
+			f.Quote = copyText(d)
+		case "escape":
+			f.Escape = copyText(d)
+		case "force_quote":
+			f.ForceQuote = copyNames(d)
+		case "force_not_null", "force_null":
 		case "encoding":
 			if !strings.EqualFold(optionText(d), "utf8") && !strings.EqualFold(optionText(d), "utf-8") {
 				unsupported(-1, "COPY in another encoding than UTF8 is")
@@ -94,4 +109,41 @@ func (a *analysis) copyOptions(list []*pg.Node) {
 			unsupported(-1, "option \""+d.GetDefname()+"\" of COPY is")
 		}
 	}
+	a.out.Form = f.complete()
+}
+
+// copyText is the value of an option as the server reads it.
+func copyText(d *pg.DefElem) string {
+	switch v := d.GetArg().GetNode().(type) {
+	case *pg.Node_String_:
+		return v.String_.Sval
+	case *pg.Node_Integer:
+		return strconv.Itoa(int(v.Integer.Ival))
+	case *pg.Node_Float:
+		return v.Float.Fval
+	}
+	unsupported(-1, "such a value of option \""+d.GetDefname()+"\" of COPY is")
+	return ""
+}
+
+func copyNames(d *pg.DefElem) []string {
+	if d.GetArg().GetAStar() != nil {
+		return []string{EveryColumn}
+	}
+	return words(d.GetArg().GetList().GetItems())
+}
+
+// complete sets what is not given as the server does.
+func (f *CopyForm) complete() *CopyForm {
+	delimiter, null := "\t", `\N`
+	if f.Format == "csv" {
+		delimiter, null = ",", ""
+		f.Quote = cmp.Or(f.Quote, `"`)
+		f.Escape = cmp.Or(f.Escape, f.Quote)
+	}
+	f.Delimiter = cmp.Or(f.Delimiter, delimiter)
+	if f.Null == nil {
+		f.Null = &null
+	}
+	return f
 }

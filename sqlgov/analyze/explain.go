@@ -11,9 +11,10 @@ import (
 )
 
 // explain carries the facts of the statement inside: the server checks the same privileges, and with ANALYZE it runs it.
-// The plan shows conditions and estimates, so it derives from all that is read.
+// The plan shows estimates and measures, which derive from all that is read; without them it shows the text's own
+// conditions and no data.
 func (a *analysis) explain(n *pg.ExplainStmt) {
-	analyzes, format := explainOptions(n.Options)
+	options := explainOptions(n.Options)
 	switch n.Query.GetNode().(type) {
 	case *pg.Node_SelectStmt, *pg.Node_InsertStmt, *pg.Node_UpdateStmt, *pg.Node_DeleteStmt, *pg.Node_MergeStmt, *pg.Node_ExecuteStmt:
 		a.statement(n.Query)
@@ -21,37 +22,47 @@ func (a *analysis) explain(n *pg.ExplainStmt) {
 		refuseStatement(n.Query)
 	}
 	var from []*lineage
-	for _, c := range a.out.Reads {
-		from = append(from, a.relationLineage(a.env.Catalog.Relation(c.Relation), c.Num))
+	if options.analyze || options.costs {
+		for _, c := range a.out.Reads {
+			from = append(from, a.relationLineage(a.env.Catalog.Relation(c.Relation), c.Num))
+		}
 	}
 	a.becomes(Explain, "")
-	if analyzes {
+	if options.analyze {
 		a.out.Name = "analyze"
 	}
-	a.output([]column{{name: "QUERY PLAN", typ: format, from: changed(from...)}})
+	a.output([]column{{name: "QUERY PLAN", typ: options.format, from: changed(from...)}})
+}
+
+// explaining is what EXPLAIN is asked for.
+type explaining struct {
+	analyze, costs bool
+	format         catalog.OID
 }
 
 // explainOptions reads the options that matter. The last of a kind wins, as in the server.
-func explainOptions(list []*pg.Node) (analyzes bool, format catalog.OID) {
-	format = typing.Text
+func explainOptions(list []*pg.Node) explaining {
+	o := explaining{costs: true, format: typing.Text}
 	for _, n := range list {
 		d := n.GetDefElem()
 		switch d.GetDefname() {
 		case "analyze":
-			analyzes = optionOn(d)
+			o.analyze = optionOn(d)
+		case "costs":
+			o.costs = optionOn(d)
 		case "format":
 			switch strings.ToLower(optionText(d)) {
 			case "json":
-				format = typing.JSON
+				o.format = typing.JSON
 			case "xml":
-				format = typing.XML
+				o.format = typing.XML
 			}
-		case "verbose", "costs", "settings", "buffers", "wal", "timing", "summary":
+		case "verbose", "settings", "buffers", "wal", "timing", "summary":
 		default:
 			failAt(d.GetLocation(), "42601", "unrecognized EXPLAIN option %q", d.GetDefname())
 		}
 	}
-	return analyzes, format
+	return o
 }
 
 // optionText is an option's value as a word; "" when it has none.

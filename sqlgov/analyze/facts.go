@@ -141,9 +141,9 @@ type Statement struct {
 	// RowTypes are tables and views whose row type the text or a parameter names. It reads no row, and PostgreSQL checks
 	// nothing, but it tells the names and types of all columns.
 	RowTypes []catalog.OID
-	// Copied is the number of columns that COPY takes or gives, and Header is set when it gives a line of their names first.
+	// Copied is the number of columns that COPY takes or gives, and Form is how they are written; nil for other statements.
 	Copied int
-	Header bool
+	Form   *CopyForm
 	// TakesData is set for one of kind Raw that is a COPY from the client.
 	TakesData bool
 	// Tables are the relations that the text names, an entry for each place.
@@ -159,6 +159,20 @@ type Statement struct {
 	// System is what the statement asks of the system schemas, place by place.
 	System System
 }
+
+// CopyForm is the form of COPY's data, with the server's defaults for what is not given. The server refuses what makes no
+// sense.
+type CopyForm struct {
+	Format        string // text, csv or binary
+	Header        bool   // a line of names comes first
+	Delimiter     string
+	Null          *string
+	Quote, Escape string   // of csv
+	ForceQuote    []string // names of columns, or EveryColumn
+}
+
+// EveryColumn stands for all names in CopyForm.ForceQuote.
+const EveryColumn = "*"
 
 // Setting is a parameter with the value that a statement gives it.
 type Setting struct {

@@ -39,7 +39,7 @@ func (j *judge) footing(s *analyze.Statement) Footing {
 	switch {
 	case s.Kind == analyze.Prepare || len(tables) == 0 && len(s.Loose) == 0:
 		return OnRoles
-	case len(j.rules.policies.all) > 0, len(s.Loose) > 0 && !j.set.everything(FunctionExec), !j.mayChangeAll(s):
+	case len(j.rules.policies.all) > 0, len(j.set.masks) > 0, len(s.Loose) > 0 && !j.set.everything(FunctionExec), !j.mayChangeAll(s):
 		return OnCatalog
 	case len(tables) == 0 || j.set.readsAll:
 		return OnRoles

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -79,7 +80,8 @@ func (d *Decision) mask(r *Ruleset, in *Input) {
 }
 
 // maskable are the kinds of statement whose results can be masked.
-var maskable = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Prepare, analyze.Execute, analyze.Fetch}
+var maskable = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Prepare, analyze.Execute,
+	analyze.Fetch, analyze.CopyOut}
 
 func (m *masking) statement(index int, s *analyze.Statement) {
 	if !m.made.WithholdAll && m.inScope(s) {
@@ -92,9 +94,12 @@ func (m *masking) statement(index int, s *analyze.Statement) {
 		}
 		m.reasons(exposed)
 		if !slices.Contains(maskable, s.Kind) {
-			m.object(&exposed[0], fmt.Sprintf("and %s would show it", spelled(s.Kind)), nil)
+			m.shown(&exposed[0], s.Kind)
 		}
 		if out := m.output(&s.Output[i], exposed); out != nil {
+			if s.Kind == analyze.CopyOut && out.Mask != nil {
+				m.copies(&exposed[0], s)
+			}
 			out.Statement, out.Output = index, i
 			m.made.Obligations.Masks = append(m.made.Obligations.Masks, *out)
 		}
@@ -103,14 +108,45 @@ func (m *masking) statement(index int, s *analyze.Statement) {
 	m.uses(s)
 }
 
-func spelled(k analyze.Kind) string {
-	switch k {
-	case analyze.Explain:
-		return "EXPLAIN"
-	case analyze.CopyOut:
-		return "COPY"
+// shown turns down a statement whose result tells of a masked column and cannot be masked.
+func (m *masking) shown(e *exposure, k analyze.Kind) {
+	if k != analyze.Explain {
+		m.object(e, "and this kind of statement would show it", selectThem)
+		return
 	}
-	return "this kind of statement"
+	m.object(e, "and EXPLAIN would show it", "EXPLAIN (COSTS OFF) shows the plan without what is known of the values.")
+}
+
+// copies turns down a COPY in which a value that is chosen by the caller looks like NULL: NULL is not masked, so it would
+// show where that value is.
+func (m *masking) copies(e *exposure, s *analyze.Statement) {
+	if form, err := FormOf(s); err != nil || !form.TellsNull() {
+		m.object(e, "and cannot be copied with a NULL string that looks like a value", "Leave the NULL string as it is, or use the format csv.")
+	}
+}
+
+// FormOf is the form of a COPY for the masks of its data. What the server is going to refuse is an error.
+func FormOf(s *analyze.Statement) (redact.CopyForm, error) {
+	f := s.Form
+	if f == nil || f.Format != "text" && f.Format != "csv" && f.Format != "binary" {
+		return redact.CopyForm{}, errors.New("the form of COPY is not known")
+	}
+	form := redact.CopyForm{Binary: f.Format == "binary", CSV: f.Format == "csv", Header: f.Header, Null: *f.Null}
+	for _, c := range [...]struct {
+		to   *byte
+		from string
+	}{{&form.Delimiter, f.Delimiter}, {&form.Quote, f.Quote}, {&form.Escape, f.Escape}} {
+		if len(c.from) > 1 {
+			return redact.CopyForm{}, errors.New("a delimiter of COPY is more than a character")
+		}
+		if len(c.from) == 1 {
+			*c.to = c.from[0]
+		}
+	}
+	for i := range s.Output {
+		form.Quoted = append(form.Quoted, slices.Contains(f.ForceQuote, s.Output[i].Name) || slices.Contains(f.ForceQuote, analyze.EveryColumn))
+	}
+	return form, nil
 }
 
 // inScope reports if a statement touches a relation that has a masked column: an error could show its values.
@@ -193,9 +229,9 @@ func (m *masking) uses(s *analyze.Statement) {
 		switch e := &exposed[i]; {
 		case e.rule.mask.Filterable, e.how == analyze.Counted && e.rule.mask.Countable:
 		case e.how == analyze.Counted:
-			m.object(e, "and may not be counted or tested for NULL", e.rule.mask)
+			m.object(e, "and may not be counted or tested for NULL", notCompared)
 		default:
-			m.object(e, "and cannot be used here", e.rule.mask)
+			m.object(e, "and cannot be used here", notCompared)
 		}
 	}
 }
@@ -203,7 +239,7 @@ func (m *masking) uses(s *analyze.Statement) {
 // writes turns down statements that store masked values, or the mask itself in the place of values.
 func (m *masking) writes(s *analyze.Statement) {
 	for _, e := range m.exposures(s.Stored) {
-		m.object(&e, "and cannot be written anywhere", nil)
+		m.object(&e, "and cannot be written anywhere", selectThem)
 	}
 	for i := range s.Assigned {
 		a := &s.Assigned[i]
@@ -237,14 +273,14 @@ func (m *masking) reasons(exposed []exposure) {
 // maskObjection is why a statement is turned down for the sake of masked columns.
 type maskObjection struct{ message, hint string }
 
+const (
+	selectThem  = "Masked columns can be selected as they are."
+	notCompared = "Masked columns can be selected as they are, but not compared, sorted, grouped, joined on or computed with."
+)
+
 // object turns a statement down. The column is named as the statement reaches it, which the caller may read.
-func (m *masking) object(e *exposure, why string, filterable *MaskSpec) {
-	o := &maskObjection{message: fmt.Sprintf("column %q of table %q is masked %s", e.seen.Name, e.seen.Schema+"."+e.seen.Table, why),
-		hint: "Masked columns can be selected as they are."}
-	if filterable != nil {
-		o.hint = "Masked columns can be selected as they are, but not compared, sorted, grouped, joined on or computed with."
-	}
-	m.made.object(o)
+func (m *masking) object(e *exposure, why, hint string) {
+	m.made.object(&maskObjection{fmt.Sprintf("column %q of table %q is masked %s", e.seen.Name, e.seen.Schema+"."+e.seen.Table, why), hint})
 	for i := range m.made.Reasons {
 		if r := &m.made.Reasons[i]; r.Mask == e.rule.With && r.Need.Relation == e.rel.OID && r.Need.Num == e.col.Num {
 			r.Granted = false
