@@ -29,6 +29,7 @@ type reply struct {
 	rows    [][]string
 	tags    []string
 	other   bool // it was another session's step
+	cut     bool // the result is said to be cut
 }
 
 const null = "\\N"
@@ -397,6 +398,8 @@ func decodeCall(answer []byte) reply {
 				Rows     []json.RawMessage
 				Columns  []struct{ Name string }
 				Command  string
+
+				Truncated bool
 			}
 		}
 	}
@@ -404,7 +407,7 @@ func decodeCall(answer []byte) reply {
 		return reply{state: "closed", message: err.Error()}
 	}
 	said := m.Result.StructuredContent
-	r := reply{}
+	r := reply{cut: said.Truncated}
 	switch {
 	case m.Error != nil:
 		return reply{state: cmp.Or(m.Error.Data.SQLState, "unexplained"), message: string(answer)}

@@ -40,17 +40,10 @@ var otherwise = map[string]other{
 	"DERIV-32": {"42501", "xmlparse fails on some values, and IS NORMALIZED compares"},
 	"ERR-18":   {"42804", "the types do not fit, whatever is in the columns"},
 
-	"DOS-07": {runs, "nothing bounds a value inside the server yet but the statement's timeout"},
 	"DOS-08": {runs, "the caller's own timeout is in force; PostgreSQL answers in time"},
-	"DOS-11": {runs, "one row of 20 MB is a result like any other on the PostgreSQL door, which is not capped yet"},
-	"DOS-15": {runs, "it reads granted columns; there is no cap yet that it could get around"},
-	"DOS-17": {runs, "as DOS-15"},
-	"DOS-18": {runs, "as DOS-15; what EXECUTE runs is judged as the statement that was prepared"},
 	"DOS-23": {runs, "100,000 values are within the size of a statement, and take bounded memory"},
 
-	"DOS-07/mcp": {runs, "as on the other door"},
 	"DOS-08/mcp": {"0A000", "SET needs a session; the expression by itself reads nothing and PostgreSQL answers in time"},
-	"DOS-11/mcp": {"54000", "the result is larger than one result may be"},
 	"DOS-18/mcp": {"0A000", "PREPARE needs a session"},
 
 	"DRIFT-01": {"0A000", "the word is reserved in the parser's grammar only, so the text is refused whatever it reads"},

@@ -12,15 +12,15 @@ import (
 	"interlock/internal/gatewaytest"
 )
 
-// accepted are the SQLSTATEs that answer a case of each verdict. Approvals and limits do not exist yet: what will need one
-// is refused.
+// accepted are the answers to a case of each verdict: SQLSTATEs, that it runs, that its result is cut. What waits for approval
+// is refused here, where nobody approves.
 var accepted = map[string][]string{
 	"deny":        {"42501"},
 	"unsupported": {"0A000", "42501"},
 	"reject":      {"0A000", "08P01", "42601", "54000", "54001"},
 	"mask":        {runs},
 	"approval":    {"42501", "0A000"},
-	"limit":       {"42501", "0A000", "54000", "57014"},
+	"limit":       {"54000", "57014", isCut},
 }
 
 // attackDoors are the doors, and the protocols and formats of results that they have. Binary results are asked for where there is
@@ -34,7 +34,7 @@ func TestAttacks(t *testing.T) {
 	shared := copyAttacks(t)
 	hidden := plantedSecrets(t, shared)
 	before := fingerprint(t, shared)
-	g := guard(t, shared)
+	g, capped := guard(t, shared), guardWith(t, shared, caps)
 	for _, where := range attackDoors {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +49,9 @@ func TestAttacks(t *testing.T) {
 				}
 				t.Run(c.ID, func(t *testing.T) {
 					d, g := shared, g
+					if c.Expected == "limit" {
+						g = capped
+					}
 					if c.disturbs() {
 						d = copyAttacks(t)
 						g = guard(t, d)
@@ -64,9 +67,22 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
+// caps bound the results of the cases that are about limits: two rows, where the tables of the cases have three.
+const caps = `
+policies:
+  small-and-quick:
+    when: "true"
+    cap: {rows: 2, bytes: 1048576, time: 1s}
+`
+
 func guard(t *testing.T, d *attackDatabase) *gatewaytest.Gateway {
 	t.Helper()
-	return gatewaytest.Start(t, gatewaytest.Options{Database: d.admin, Governance: string(attackFile(t, "governance.yaml"))})
+	return guardWith(t, d, "")
+}
+
+func guardWith(t *testing.T, d *attackDatabase, policies string) *gatewaytest.Gateway {
+	t.Helper()
+	return gatewaytest.Start(t, gatewaytest.Options{Database: d.admin, Governance: string(attackFile(t, "governance.yaml")) + policies})
 }
 
 func enter(t *testing.T, g *gatewaytest.Gateway, where string, c *attack, d *attackDatabase) door {
@@ -106,8 +122,11 @@ func judge(t *testing.T, c *attack, where string, d *attackDatabase, tr *transcr
 	}
 }
 
-// runs is the answer of a case that is not refused.
-const runs = "runs"
+// runs is the answer of a case that is not refused, and isCut that of one whose result is cut at a limit.
+const (
+	runs  = "runs"
+	isCut = "is cut"
+)
 
 // answered is how a case was answered: the SQLSTATE that is stated for it if a step ended so, else the first SQLSTATE of
 // any step. Steps after that one may run: what they show is held against the proof.
@@ -116,6 +135,9 @@ func answered(c *attack, tr *transcript) string {
 	for _, r := range tr.own() {
 		if slices.Contains(accepted[c.Expected], r.state) {
 			return r.state
+		}
+		if r.cut {
+			return isCut
 		}
 		if first == runs && r.state != "" {
 			first = r.state

@@ -35,6 +35,23 @@ func (s *Session) swallow(o *op, size int) {
 	}
 }
 
+// mayBuild refuses a statement that tells the server to make a value which is larger by itself than the result may be. The
+// server would need the memory for it before the first byte of a result could be counted.
+func (a *admission) mayBuild() *Refusal {
+	most := a.obligations().MaxBytes
+	if most <= 0 {
+		return nil
+	}
+	for i := range a.judged.facts.Statements {
+		if n := a.judged.facts.Statements[i].Built; n > most {
+			return &Refusal{Kind: ResponseTooLarge, SQLState: "54000",
+				Message: fmt.Sprintf("the statement makes a value of %d bytes or more; at most %d are allowed", n, most),
+				Hint:    "Make shorter values. The bound is set by " + a.cappedBy() + "."}
+		}
+	}
+	return nil
+}
+
 func overCap(o *op) *Refusal {
 	must := o.run.obligations()
 	message := ""

@@ -16,7 +16,7 @@ func (c *Core) applyPolicies(_ context.Context, a *admission) *Refusal {
 	d := a.decision.Decision
 	switch d.Verdict {
 	case policy.Allowed:
-		return nil
+		return a.mayBuild()
 	case policy.Held:
 		return a.holdable()
 	}

@@ -150,6 +150,9 @@ type Statement struct {
 	Tables []catalog.OID
 	// Loose are the names of functions and operators that would mean another one if one that fits better were made.
 	Loose []Name
+	// Built is the length in bytes of the largest value that constants in the text tell a function to make, as in
+	// repeat('x', 1000000); 0 if there is none.
+	Built int64
 	// Params is the highest n of the parameters $n, declared ones included.
 	Params int
 	// NoWhere is set for an UPDATE or DELETE without a WHERE clause at the top level or in a CTE.

@@ -101,6 +101,7 @@ func (a *analysis) called(match typing.Match, args []value, location int32) valu
 	}
 	a.callUses(match.Function, args)
 	v := derived(match.Result, lineages(args)...)
+	v.built = a.built(match.Function, args)
 	if v.made = makesRows(match.Function); v.made {
 		a.makes(match.Result)
 	}

@@ -23,6 +23,7 @@ type value struct {
 	row    *entry   // the whole row of this entry
 	param  int32    // $n, while its type is open
 	null   bool     // the literal NULL
+	built  int64    // bytes that it has at least, where constants in the text say so; 0 if they do not
 	// What System tells of an operand: where the column is read, and a literal with its place in the text.
 	mention *mention
 	literal *Literal
@@ -70,7 +71,7 @@ func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location 
 		a.converts(c)
 	}
 	a.castUses(v, to)
-	return value{typ: to, from: changed(v.from)}
+	return value{typ: to, from: changed(v.from), built: v.built}
 }
 
 // converts notes what a conversion calls, and what it does without calling it.
