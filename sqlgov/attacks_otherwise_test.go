@@ -36,6 +36,8 @@ var otherwise = map[string]other{
 	"SESS-27/mcp": {"0A000", "as CTRL-29"},
 
 	"STAR-M21": {runs, "card_no is masked, so a star over it shows what the mask shows"},
+	"DERIV-21": {"42501", "to_tsvector fails on long values, and says how long they are"},
+	"DERIV-27": {"42501", "a result of more than a gigabyte is an error, so that the length of the values shows"},
 	"DERIV-23": {"42501", "how many rows jsonb_path_query makes tells of the masked document, which no mask of the result can hide"},
 	"DERIV-32": {"42501", "xmlparse fails on some values, and IS NORMALIZED compares"},
 	"ERR-18":   {"42804", "the types do not fit, whatever is in the columns"},

@@ -218,7 +218,7 @@ func (s *Session) maskCopy(o *op, frame []byte) (Output, bool) {
 		s.withhold(o, err)
 		return Output{}, false
 	}
-	if !s.row(o, len(frame), rows) || len(masked) == messageHeader {
+	if !s.row(o, len(masked), rows) || len(masked) == messageHeader {
 		return Output{}, false
 	}
 	binary.BigEndian.PutUint32(masked[1:], uint32(len(masked)-1))
@@ -296,7 +296,7 @@ func (c *Core) keepData(_ context.Context, a *admission) *Refusal {
 // holdsNoValue reports if the message of an error cannot quote a value: errors of resources, of the connection, of
 // concurrency and of the transaction's state.
 func holdsNoValue(sqlstate string) bool {
-	for _, class := range [...]string{"08", "25", "40", "53", "54", "55", "57"} {
+	for _, class := range [...]string{"08", "25", "40", "53", "55", "57"} {
 		if strings.HasPrefix(sqlstate, class) {
 			return true
 		}

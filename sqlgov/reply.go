@@ -103,11 +103,8 @@ func (s *Session) takeRow(r *Reply) (Output, bool) {
 	if o == nil || o.run == nil {
 		return s.alarm("the server sent a row that nobody asked for"), true
 	}
-	if !s.row(o, len(r.Frame), 1) {
-		return Output{}, false
-	}
 	frame, ok := s.mask(o, r.Frame)
-	if !ok {
+	if !ok || !s.row(o, len(frame), 1) { // a cap must not tell how long a masked value is
 		return Output{}, false
 	}
 	o.bytes += int64(len(frame))

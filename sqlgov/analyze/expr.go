@@ -174,6 +174,9 @@ func (a *analysis) arrayExpr(s *scope, n *pg.A_ArrayExpr, target catalog.OID) va
 			values[i] = a.expr(s, e)
 		}
 	}
+	if a.together(values) > maxWeight {
+		a.consume(union(lineages(values)...))
+	}
 	if target == 0 {
 		array, element, err := a.types.ArrayConstructor(distinctTypes(values))
 		if len(values) > 0 {
@@ -198,6 +201,9 @@ func (a *analysis) arrayExpr(s *scope, n *pg.A_ArrayExpr, target catalog.OID) va
 // coalesce is one of its arguments.
 func (a *analysis) coalesce(s *scope, args []*pg.Node) value {
 	t, values := a.common("COALESCE", a.exprs(s, args), -1)
+	for i := range values {
+		a.presumed(values[i], args[i+1:])
+	}
 	return value{typ: t, from: union(lineages(values)...)}
 }
 

@@ -99,9 +99,10 @@ func (a *analysis) called(match typing.Match, args []value, location int32) valu
 	if isCount(match.Function) {
 		return a.presence(match.Result, union(lineages(args)...))
 	}
-	a.callUses(match.Function, args)
+	weight := a.callUses(match.Function, args)
 	v := derived(match.Result, lineages(args)...)
 	v.built = a.built(match.Function, args)
+	v.weight = weight
 	if v.made = makesRows(match.Function); v.made {
 		a.makes(match.Result)
 	}

@@ -74,8 +74,9 @@ func (a *analysis) ordered(schema, name string, l, r value, location int32) valu
 func (a *analysis) operands(op typing.Operator, l, r value, location int32) value {
 	a.coerce(l, op.Left, typing.Implicit, location)
 	a.coerce(r, op.Right, typing.Implicit, location)
-	a.callUses(op.Function, []value{l, r})
-	return derived(op.Result, l.from, r.from)
+	v := derived(op.Result, l.from, r.from)
+	v.weight = a.callUses(op.Function, []value{l, r})
+	return v
 }
 
 func (a *analysis) prefix(schema, name string, v value, location int32) value {
@@ -83,8 +84,9 @@ func (a *analysis) prefix(schema, name string, v value, location int32) value {
 	must(err, location)
 	a.use(op.Function)
 	a.coerce(v, op.Right, typing.Implicit, location)
-	a.callUses(op.Function, []value{v})
-	return derived(op.Result, v.from)
+	made := derived(op.Result, v.from)
+	made.weight = a.callUses(op.Function, []value{v})
+	return made
 }
 
 func (a *analysis) scalarArray(schema, name string, l, r value, location int32) value {

@@ -150,6 +150,7 @@ func (a *analysis) condition(s *scope, n *pg.Node, context string) {
 // constant is a literal, which remembers its place.
 func (a *analysis) constant(n *pg.A_Const) value {
 	v := constantValue(n)
+	v.weight = 1
 	if !n.Isnull && !a.foreign {
 		v.literal = &Literal{Start: int(n.Location), Text: literalText(n)}
 	}

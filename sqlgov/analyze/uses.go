@@ -67,7 +67,7 @@ func projects(n *pg.Node) bool {
 		return x.AExpr.Kind == pg.A_Expr_Kind_AEXPR_OP
 	case *pg.Node_SubLink:
 		switch x.SubLink.SubLinkType {
-		case pg.SubLinkType_EXPR_SUBLINK, pg.SubLinkType_ARRAY_SUBLINK, pg.SubLinkType_EXISTS_SUBLINK:
+		case pg.SubLinkType_EXPR_SUBLINK, pg.SubLinkType_EXISTS_SUBLINK:
 			return true
 		}
 	}
@@ -88,12 +88,54 @@ func (a *analysis) presence(typ catalog.OID, from *lineage) value {
 }
 
 // callUses notes the arguments about which a call could tell more than its result shows: by failing, by how many rows
-// it makes, by comparing them.
-func (a *analysis) callUses(f *catalog.Function, args []value) {
+// it makes, by comparing them. It returns the weight of the result.
+func (a *analysis) callUses(f *catalog.Function, args []value) int {
 	harmless := totalArguments(f)
+	weight := a.together(args)
+	parts := len(args) > 1 || len(args) == 1 && (args[0].row != nil || len(args[0].fields) > 0)
 	for i := range args {
-		if harmless != everyArgument && (i > 1 || harmless&(1<<i) == 0) {
+		if harmless != everyArgument && (i > 1 || harmless&(1<<i) == 0) || parts && weight > maxWeight {
 			a.consume(args[i].from)
+		}
+	}
+	if harmless == noArgument {
+		return 0
+	}
+	return weight
+}
+
+// PostgreSQL has no value of more than a gigabyte: what would be longer is an error. So a value beside a long one tells its
+// own length, and whether a part of it was found. The weight of a value is how many constants and columns of tables it is
+// made of; 0 is not known, as of what repeat or an aggregate makes.
+const maxWeight = 64
+
+// together is the weight of what is made of several values.
+func (a *analysis) together(values []value) int {
+	sum := 0
+	for i := range values {
+		sum += a.weight(&values[i])
+	}
+	return sum
+}
+
+func (a *analysis) weight(v *value) int {
+	switch {
+	case v.weight > 0:
+		return v.weight
+	case v.plain && v.origin.rel != nil && v.origin.num == 0:
+		return max(1, len(v.origin.rel.Columns))
+	case v.plain && v.origin.rel != nil, widerNumbers[v.typ] != nil, v.typ == typing.Bool:
+		return 1
+	}
+	return maxWeight + 1
+}
+
+// presumed notes that whether a value is NULL decides if the others are evaluated, which may fail.
+func (a *analysis) presumed(v value, others []*pg.Node) {
+	for _, n := range others {
+		if n.GetAConst() == nil && n.GetColumnRef() == nil && n.GetTypeCast().GetArg().GetAConst() == nil {
+			a.consume(told(v.from))
+			return
 		}
 	}
 }
@@ -182,13 +224,12 @@ var total = map[string]int{
 	"substr(text, integer, integer)": firstOnly, "substring(text, integer, integer)": firstOnly, "split_part(text, text, integer)": firstOnly,
 	"md5(text)": everyArgument, "md5(bytea)": everyArgument, "normalize(text, text)": firstOnly,
 	"textcat(text, text)": everyArgument, "concat(\"any\")": everyArgument, "concat_ws(text, \"any\")": everyArgument,
-	"translate(text, text, text)": everyArgument, "replace(text, text, text)": everyArgument,
-	"quote_literal(text)": everyArgument, "quote_ident(text)": everyArgument, "quote_nullable(text)": everyArgument,
-	"to_tsvector(text)": everyArgument, "to_tsvector(regconfig, text)": secondOnly,
+	"translate(text, text, text)": firstOnly,
+	"quote_literal(text)":         everyArgument, "quote_ident(text)": everyArgument, "quote_nullable(text)": everyArgument,
 
 	"floor(numeric)": everyArgument, "ceil(numeric)": everyArgument, "ceiling(numeric)": everyArgument, "sign(numeric)": everyArgument, "abs(numeric)": everyArgument,
 	"round(numeric)": everyArgument, "trunc(numeric)": everyArgument, "round(numeric, integer)": firstOnly, "trunc(numeric, integer)": firstOnly,
-	"date_part(text, date)": secondOnly, "date_part(text, timestamp without time zone)": secondOnly, "date_part(text, timestamp with time zone)": secondOnly,
+	"date_part(text, timestamp without time zone)": secondOnly, "date_part(text, timestamp with time zone)": secondOnly,
 	"extract(text, date)": secondOnly, "extract(text, timestamp without time zone)": secondOnly, "extract(text, timestamp with time zone)": secondOnly,
 
 	"to_json(anyelement)": everyArgument, "to_jsonb(anyelement)": everyArgument, "row_to_json(record)": everyArgument,
@@ -200,8 +241,6 @@ var total = map[string]int{
 	"json_object_field(json, text)": everyArgument, "json_array_element(json, integer)": everyArgument,
 	"cardinality(anyarray)": everyArgument, "array_to_string(anyarray, text)": everyArgument,
 
-	"string_agg(text, text)": everyArgument, "string_agg(bytea, bytea)": everyArgument, "array_agg(anynonarray)": everyArgument,
-	"json_agg(anyelement)": everyArgument, "jsonb_agg(anyelement)": everyArgument,
 	"first_value(anyelement)": everyArgument, "last_value(anyelement)": everyArgument,
 	"lag(anyelement)": everyArgument, "lag(anyelement, integer)": everyArgument, "lag(anycompatible, integer, anycompatible)": everyArgument,
 	"lead(anyelement)": everyArgument, "lead(anyelement, integer)": everyArgument, "lead(anycompatible, integer, anycompatible)": everyArgument,

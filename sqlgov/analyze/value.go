@@ -24,6 +24,7 @@ type value struct {
 	param  int32    // $n, while its type is open
 	null   bool     // the literal NULL
 	built  int64    // bytes that it has at least, where constants in the text say so; 0 if they do not
+	weight int      // see maxWeight
 	// What System tells of an operand: where the column is read, and a literal with its place in the text.
 	mention *mention
 	literal *Literal
@@ -71,7 +72,15 @@ func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location 
 		a.converts(c)
 	}
 	a.castUses(v, to)
-	return value{typ: to, from: changed(v.from), built: v.built}
+	return value{typ: to, from: changed(v.from), built: v.built, weight: v.weightAs(a, to)}
+}
+
+// weightAs is the weight of a value in another type.
+func (v *value) weightAs(a *analysis, to catalog.OID) int {
+	if a.totalCast(v.typ, to) || v.typ == typing.Unknown {
+		return a.weight(v)
+	}
+	return 0
 }
 
 // converts notes what a conversion calls, and what it does without calling it.
