@@ -7,7 +7,7 @@ PACKAGES ?= ./...
 SLOWEST   = ./sqlgov ./internal/gateway ./pgwire
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench clients microbench oracle conformance clients-mcp vuln fmt clean
+.PHONY: help setup build demo test lint bench clients microbench oracle regress conformance clients-mcp vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -18,6 +18,7 @@ help:
 	@echo 'make clients psql, drivers in seven languages and ORMs through the demo; CLIENTS="node java" chooses'
 	@echo 'make microbench  what the parts cost'
 	@echo 'make oracle  PostgreSQL judges the analyser, for an hour: 100,000 invented statements, its own regression tests'
+	@echo 'make regress PostgreSQL'\''s own regression tests directly and through the gateway, byte for byte; about ten minutes'
 	@echo 'make conformance  the official MCP conformance suite (needs the network and Node.js)'
 	@echo 'make clients-mcp  MCP clients of other people against the demo (needs the network and Node.js)'
 	@echo 'make vuln    known vulnerabilities in dependencies (needs the network)'
@@ -56,6 +57,10 @@ microbench: setup
 oracle: setup
 	regress=$$(.ci/postgres-source "$${TMPDIR:-/tmp}/interlock-postgres-source") && \
 		ORACLE_GENERATE=100000 ORACLE_REGRESS="$$regress" $(GO) test -timeout 6h -v -run Oracle ./internal/oracle
+
+regress: build
+	@.ci/setup postgresql-server-dev-15 python3
+	source=$$(.ci/postgres-source "$${TMPDIR:-/tmp}/interlock-postgres-source") && testdata/regress/run "$$source" $(TESTS)
 
 conformance: build
 	@testdata/clients/mcp/conformance

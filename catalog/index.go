@@ -1,5 +1,7 @@
 package catalog
 
+import "sync"
+
 // Index answers look-ups on one snapshot. It is immutable and safe for concurrent use.
 type Index struct {
 	Snapshot *Snapshot
@@ -16,6 +18,8 @@ type Index struct {
 	schemas    map[string]bool
 	children   map[OID][]OID
 	collations map[qualified]bool
+
+	pathless func() *Index
 }
 
 type qualified struct{ schema, name string }
@@ -72,7 +76,20 @@ func NewIndex(s *Snapshot) *Index {
 	for i := range s.Collations {
 		x.collations[qualified{s.Collations[i].Schema, s.Collations[i].Name}] = true
 	}
+	x.pathless = sync.OnceValue(x.withoutPath)
 	return x
+}
+
+// Pathless returns the index of the same snapshot with an empty search path, always the same one: names outside of
+// pg_catalog are found with their schema only.
+func (x *Index) Pathless() *Index { return x.pathless() }
+
+func (x *Index) withoutPath() *Index {
+	y, snapshot := *x, *x.Snapshot
+	snapshot.SearchPath = []string{}
+	y.Snapshot = &snapshot
+	y.pathless = func() *Index { return &y }
+	return &y
 }
 
 // HasSchema reports if the schema exists.

@@ -89,8 +89,10 @@ type admission struct {
 	accept func(*analyze.Facts) *Refusal
 	// raw is set when the statement is run as it is; see raw.go.
 	raw bool
-	// path is the search path that the session is pinned to; nil on doors without sessions.
-	path []string
+	// path is the search path that the session is pinned to; nil on doors without sessions. pathless is set when the session
+	// has emptied it.
+	path     []string
+	pathless bool
 	// rehearse is set to judge without running: nothing is recorded unless the request is refused.
 	rehearse bool
 	// looks is what a request that runs no statement does; "" is describe.
@@ -175,12 +177,21 @@ func (c *Core) resolveSource(_ context.Context, a *admission) *Refusal {
 		return disabled(a.source)
 	}
 	a.src = src
-	if a.index = c.Catalogs.Index(a.source); a.index == nil {
+	if a.index = c.indexFor(a); a.index == nil {
 		return &Refusal{Kind: SourceUnavailable, SQLState: "08004",
 			Message: fmt.Sprintf("source %q has not been catalogued yet", a.source),
 			Hint:    "Its server could not be scanned so far; try again shortly."}
 	}
 	return nil
+}
+
+// indexFor returns the newest catalog for a request, or nil.
+func (c *Core) indexFor(a *admission) *catalog.Index {
+	index := c.Catalogs.Index(a.source)
+	if index != nil && a.pathless {
+		return index.Pathless()
+	}
+	return index
 }
 
 // disabled is the refusal of a source that is switched off. Open sessions end with it.
@@ -194,13 +205,14 @@ func (c *Core) analyse(ctx context.Context, a *admission) *Refusal {
 		c.judgeRaw(a)
 		return nil
 	}
-	if a.path != nil && !slices.Equal(a.path, a.index.Snapshot.SearchPath) {
+	if a.path != nil && !a.pathless && !slices.Equal(a.path, a.index.Snapshot.SearchPath) {
 		return &Refusal{Kind: SourceUnavailable, SQLState: "57P01", ends: true,
 			Message: "the search path of the source has changed, so names mean something else in this session", Hint: "Connect again."}
 	}
 	err := c.judge(a)
 	if err != nil && err.Unknown {
-		if newer := c.Catalogs.refreshUnknown(ctx, a.src, a.index); newer != a.index {
+		c.Catalogs.refreshUnknown(ctx, a.src, a.index)
+		if newer := c.indexFor(a); newer != a.index {
 			a.index = newer
 			err = c.judge(a)
 		}

@@ -126,7 +126,7 @@ func (q *Recheck) text() (sql, replies string) {
 // resolvedLate reports if the server resolves the names in a statement when it runs, not when it is prepared.
 func resolvedLate(s *analyze.Statement) bool {
 	switch s.Kind {
-	case analyze.Truncate, analyze.Execute, analyze.Explain, analyze.CopyIn, analyze.CopyOut:
+	case analyze.Truncate, analyze.Execute, analyze.Explain, analyze.CopyIn, analyze.CopyOut, analyze.Lock:
 		return true
 	}
 	return false

@@ -341,6 +341,7 @@ func (s *Session) takeCompletion(r *Reply) (Output, bool) {
 		o.rows += rowsChanged(r.Tag)
 	}
 	o.returned, o.copy.giving, o.copy.masks = false, false, nil
+	o.undone = o.undone || r.Tag == "ROLLBACK"
 	s.succeed(o, o.statement)
 	last := true
 	if o.kind == opQuery {

@@ -54,8 +54,8 @@ type Session struct {
 
 	raw    bool // see raw.go
 	asking asking
-	piped  bool     // there are messages since the last Sync or Query; of the goroutine that takes the client's messages
-	path   []string // search path that is pinned
+	piped  bool // there are messages since the last Sync or Query; of the goroutine that takes the client's messages
+	path   pathState
 }
 
 // maxInFlight bounds the messages of a session whose replies are not complete. The server holds back up to 8 KiB of
@@ -71,7 +71,8 @@ type op struct {
 	unnamed bool       // a refused Parse of the unnamed statement
 	effects []effect   // what its success changes in the namespace, by statement for Query and Execute
 
-	statement int // Query: index of the statement whose replies come now
+	statement int  // Query: index of the statement whose replies come now
+	undone    bool // a statement of it was ROLLBACK, or a COMMIT that came to that
 	finished  bool
 	returned  bool // the current statement has returned rows
 	rows      int64
@@ -137,6 +138,9 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opQuery, refusal: r})
 	}
+	if s.path.standsAlone(a.judged.facts) {
+		return s.sendAlone(ctx, a, frame)
+	}
 	s.tally.statements.Add(1)
 	effects := s.effectsOf(a.judged.facts)
 	o := &op{kind: opQuery, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, &taken{}), copy: copying{expected: copiesIn(a.judged.facts)}}
@@ -171,7 +175,7 @@ func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 		return s.Reject(ctx, false, reservedName())
 	}
 	a := s.admission(st)
-	a.rehearse = true
+	a.rehearse, a.accept = true, s.acceptsInSegment
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opParse, refusal: r, unnamed: p.Name == ""})
 	}
@@ -232,7 +236,7 @@ func (s *Session) Describe(ctx context.Context, object byte, name string, frame 
 // catalog is another. A description shows names and types only; the key is checked when the statement is executed.
 func (s *Session) stands(a *admission) bool {
 	a.core, a.id, a.started = s.core, audit.NewID(), time.Now()
-	a.rules, a.index = s.core.Rules.Current(), s.core.Catalogs.Index(s.source)
+	a.rules, a.index = s.core.Rules.Current(), s.core.indexFor(a)
 	if a.judged == nil || a.judged.facts.SessionBound || a.judged.index != a.index || !a.rules.Granted(s.caller.Identity, s.source) {
 		return false
 	}
@@ -256,7 +260,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 		return s.Reject(ctx, false, notByProtocol(portal))
 	}
 	a := s.admission(st)
-	a.continues, a.portal, a.sentBefore = st.ran, true, &st.sent
+	a.continues, a.portal, a.sentBefore, a.accept = st.ran, true, &st.sent, s.acceptsInSegment
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opExecute, refusal: r})
 	}
@@ -411,7 +415,7 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, settings: s.settings, path: s.path, accept: keepsReserved}
+		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, settings: s.settings, path: s.path.pinned, pathless: s.path.empty, accept: s.accepts}
 }
 
 func oids(types []uint32) []catalog.OID {

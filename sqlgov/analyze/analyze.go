@@ -94,7 +94,9 @@ func analyseOne(text string, raw *pg.RawStmt, env *Env) (st *Statement, bound bo
 			st, err = nil, e
 		}
 	}()
-	a.statement(raw.Stmt)
+	if !a.dumps(raw.Stmt) {
+		a.statement(raw.Stmt)
+	}
 	a.finish()
 	st.Params = len(a.params)
 	return st, a.sessionBound, nil

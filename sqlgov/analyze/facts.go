@@ -39,6 +39,7 @@ const (
 	Fetch      Kind = "fetch"   // carries them again
 	Move       Kind = "move"    // as Fetch, and returns no rows
 	Close      Kind = "close"   // of a cursor
+	Lock       Kind = "lock"    // LOCK TABLE
 	Empty      Kind = "empty"   // no statement at all: "", "-- ping", ";"
 	Raw        Kind = "raw"     // runs without being understood; see RawFacts
 )

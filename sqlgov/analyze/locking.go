@@ -54,3 +54,33 @@ func (a *analysis) lock(e *entry) {
 		}
 	}
 }
+
+// Lock modes of PostgreSQL (lockdefs.h): what every SELECT takes, and what every UPDATE takes.
+const (
+	accessShare  = 1
+	rowExclusive = 3
+)
+
+// lockTables is LOCK TABLE. Who may read a table may take the lock that reading takes, and who may update it those that go
+// with updating. The other modes lock out everybody else.
+func (a *analysis) lockTables(n *pg.LockStmt) {
+	a.out.Kind = Lock
+	if n.Mode > rowExclusive {
+		unsupported(-1, "LOCK in a mode that keeps others from writing is")
+	}
+	for _, r := range n.Relations {
+		rel := a.relation(r.GetRangeVar())
+		switch rel.Kind {
+		case catalog.Table, catalog.PartitionedTable:
+		case catalog.View:
+			unsupported(r.GetRangeVar().Location, "LOCK of a view, which locks the tables behind it, is")
+		default:
+			failAt(-1, "42809", "\"%s\" is not a table or view", rel.Name)
+		}
+		if n.Mode == accessShare {
+			a.touch(rel)
+		} else {
+			a.write(rel, 0, Updating)
+		}
+	}
+}

@@ -85,6 +85,16 @@ func (a *analysis) set(n *pg.VariableSetStmt) {
 }
 
 func (a *analysis) setOne(n *pg.VariableSetStmt) {
+	if strings.EqualFold(n.Name, searchPath) && !n.IsLocal {
+		switch {
+		case n.Kind != pg.VariableSetKind_VAR_SET_VALUE:
+			a.out.Name, a.out.Settings = searchPath, []Setting{{Name: searchPath, Default: true}}
+			return
+		case settingValue(n.Args) == "":
+			a.emptyPath()
+			return
+		}
+	}
 	s, ok := settings[strings.ToLower(n.Name)]
 	if !ok {
 		e := refuse("0A000", "setting parameter %q is not supported by this gateway", n.Name)

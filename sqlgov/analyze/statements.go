@@ -34,6 +34,8 @@ func (a *analysis) statement(n *pg.Node) {
 		a.copy(x.CopyStmt)
 	case *pg.Node_TruncateStmt:
 		a.truncate(x.TruncateStmt)
+	case *pg.Node_LockStmt:
+		a.lockTables(x.LockStmt)
 	case *pg.Node_TransactionStmt:
 		a.transaction(x.TransactionStmt)
 	case *pg.Node_VariableSetStmt:

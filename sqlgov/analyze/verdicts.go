@@ -87,7 +87,7 @@ func verdictGroups() []map[string]Verdict {
 			"json_output", "json_format", "json_returning", "json_value_expr", "json_key_value", "json_object_constructor",
 			"json_array_constructor", "json_array_query_constructor", "json_agg_constructor", "json_object_agg",
 			"json_array_agg", "json_is_predicate", "json_constructor_expr"),
-		refused("locks tables until the transaction ends", "lock_stmt"),
+		verdicts(Governed, "ACCESS SHARE as reading the tables, ROW SHARE and ROW EXCLUSIVE as updating them; no other modes, no views", "lock_stmt"),
 		refused("changes how constraints are checked", "constraints_set_stmt"),
 		refused("reaches other sessions", "notify_stmt", "listen_stmt", "unlisten_stmt"),
 		refused(code, "do_stmt", "call_stmt", "load_stmt", "plassign_stmt"),

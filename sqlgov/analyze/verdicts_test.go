@@ -58,7 +58,6 @@ load 'x'
 listen x
 notify x, 'y'
 unlisten *
-lock table t
 vacuum
 analyze t
 reindex table t
