@@ -257,8 +257,14 @@ func (a *admission) input(facts *analyze.Facts) policy.Input {
 }
 
 // authorise asks for the decision on the facts, and refuses what the source roles refuse.
-func (c *Core) authorise(_ context.Context, a *admission) *Refusal {
+func (c *Core) authorise(ctx context.Context, a *admission) *Refusal {
 	a.decision = a.judged.decide(a)
+	if len(a.decision.Denied) > 0 && a.judged.template { // a refusal names places in the text
+		if err := c.judgeText(a, factsKey{a.sql, paramsKey(a.params), a.index}); err != nil {
+			return c.unanalysed(a, err)
+		}
+		return c.authorise(ctx, a)
+	}
 	d := a.decision.Decision
 	if len(d.Denied) == 0 {
 		return c.rewrite(a)

@@ -71,8 +71,11 @@ var decisionSizes = []struct{ name, sql string }{
 	fetch first 100 rows with ties`},
 }
 
-// BenchmarkDecision is what a statement costs from its text to the decision: cold, when the text was not seen before, and
-// cached. The parser's own time is in BenchmarkAnalyze of package analyze.
+// numbered is a text that differs from others in a number.
+const numbered = "select q.* from (select id from app.customers where id = %d) n, lateral (%s) q"
+
+// BenchmarkDecision is what a statement costs from its text to the decision: cold, when the text was not seen before, when
+// it differs from one that was in a number, and cached. The parser's own time is in BenchmarkAnalyze of package analyze.
 func BenchmarkDecision(b *testing.B) {
 	j := sqlgov.NewJudging(readAll(b), scanned(b), sqlgov.Caller{Identity: "ana", Door: sqlgov.PGWire}, "gov")
 	for _, size := range decisionSizes {
@@ -80,6 +83,14 @@ func BenchmarkDecision(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if r := j.Judge(b.Context(), fmt.Sprintf("/* %d */ %s", n, size.sql)); r != nil {
+					b.Fatal(r)
+				}
+			}
+		})
+		b.Run(size.name+"/number", func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if r := j.Judge(b.Context(), fmt.Sprintf(numbered, n, size.sql)); r != nil {
 					b.Fatal(r)
 				}
 			}

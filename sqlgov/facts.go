@@ -24,17 +24,32 @@ type factsKey struct {
 	index  *catalog.Index
 }
 
-// judged is a text's facts with what follows from them: decisions by identity, and the audit record's lists. It is
-// shared by all requests with the same text and catalog.
+// judged is a text's facts with what follows from them. It is shared by all requests with the same text and catalog.
 type judged struct {
 	facts *analyze.Facts
 	index *catalog.Index
 	names recordNames
+	*standing
+	// template is set for facts that were found in another text with the same template.
+	template bool
+}
 
+// standing is what follows from facts and is found when it is first needed: decisions by identity, and the question to the
+// server. It is shared by all texts with the same facts.
+type standing struct {
 	askOnce sync.Once
 	ask     *Recheck
 
 	decisions [2]sync.Map // by door; identity -> ruledDecision; at most one entry an identity
+}
+
+func newJudged(facts *analyze.Facts, index *catalog.Index) *judged {
+	return &judged{facts: facts, index: index, names: namesOf(facts), standing: &standing{}}
+}
+
+// of is what was judged for another text with the same template.
+func (j *judged) of(sql string) *judged {
+	return &judged{facts: j.facts.Of(sql), index: j.index, names: j.names, standing: j.standing, template: true}
 }
 
 // ruledDecision is a decision under one ruleset, with what the audit log says of it.
@@ -58,11 +73,36 @@ func (c *Core) judge(a *admission) *analyze.Error {
 		a.judged = j
 		return nil
 	}
+	if template, ok := analyze.Template(a.sql); ok {
+		return c.judgeTemplate(a, key, template)
+	}
+	return c.judgeText(a, key)
+}
+
+// judgeTemplate sets a.judged by a text with the same template, if there was one. The first one is kept for all.
+func (c *Core) judgeTemplate(a *admission, key factsKey, template string) *analyze.Error {
+	shared := key
+	shared.sql = template
+	if j, ok := c.cache().Get(shared); ok {
+		a.judged = j.of(a.sql)
+		return nil
+	}
+	if err := c.judgeText(a, key); err != nil {
+		return err
+	}
+	if a.judged.facts.Shared(a.sql) {
+		c.cache().Add(shared, a.judged, cost(template, a.judged.facts))
+	}
+	return nil
+}
+
+// judgeText sets a.judged to the facts of a.sql itself.
+func (c *Core) judgeText(a *admission, key factsKey) *analyze.Error {
 	facts, e := c.analyseText(a, a.sql)
 	if e != nil {
 		return e
 	}
-	a.judged = &judged{facts: facts, index: a.index, names: namesOf(facts)}
+	a.judged = newJudged(facts, a.index)
 	if !facts.SessionBound {
 		c.cache().Add(key, a.judged, cost(a.sql, facts))
 	}

@@ -22,7 +22,7 @@ func (c *Core) judgeRaw(a *admission) {
 		return
 	}
 	facts := analyze.RawFacts(a.sql, c.Limits)
-	a.judged = &judged{facts: facts, index: a.index, names: namesOf(facts)}
+	a.judged = newJudged(facts, a.index)
 }
 
 func (s *Session) rawAdmission(st *preparedStatement) *admission {
