@@ -7,7 +7,7 @@ PACKAGES ?= ./...
 SLOWEST   = ./sqlgov ./internal/gateway ./pgwire
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench clients microbench oracle regress conformance clients-mcp vuln fmt clean
+.PHONY: help setup build demo test lint bench soak clients microbench oracle regress conformance clients-mcp vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -15,6 +15,7 @@ help:
 	@echo 'make build   bin/interlock'
 	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
 	@echo 'make bench   InterLock beside PgBouncer and a direct connection; BENCH="-rounds 3" sets flags'
+	@echo 'make soak    mixed clients, refusals, cancels and kills for SOAK=10m, then what is left of them'
 	@echo 'make clients psql, drivers in seven languages and ORMs through the demo; CLIENTS="node java" chooses'
 	@echo 'make microbench  what the parts cost'
 	@echo 'make oracle  PostgreSQL judges the analyser, for an hour: 100,000 invented statements, its own regression tests'
@@ -45,6 +46,9 @@ lint: setup
 bench: build
 	@.ci/setup pgbouncer
 	$(GO) run ./internal/bench $(BENCH)
+
+soak: build
+	$(GO) run ./internal/bench -scale 1 -soak $(or $(SOAK),10m)
 
 clients: build
 	@.ci/setup python3-psycopg2 python3-psycopg python3-asyncpg python3-sqlalchemy python3-pyodbc libdbd-pg-perl ruby-pg \

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"internal/oracle":      {"catalog"},
 	"internal/pgtest":      {"internal/cluster"},
 	"internal/redistest":   {},
-	"internal/bench":       {"internal/cluster"}, // a program of its own
+	"internal/bench":       {"audit", "internal/cluster"}, // a program of its own
 	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
 	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared",
 		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},

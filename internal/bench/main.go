@@ -1,5 +1,6 @@
 // Command bench measures InterLock beside PgBouncer and a direct connection, in turn and on the same PostgreSQL, and
-// prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer.
+// prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer. With -soak it looks for
+// what goes wrong instead; see soak.go.
 //
 // InterLock has everything on: a grant of each table to the identity that asks, and the audit log with its default
 // durability. PgBouncer is in session mode. Processor time is that of the proxy's process alone, without PostgreSQL and
@@ -27,6 +28,7 @@ type options struct {
 	scale     int
 	clients   []int
 	output    string
+	soak      time.Duration
 }
 
 func main() {
@@ -39,6 +41,7 @@ func main() {
 	flag.IntVar(&o.scale, "scale", 10, "scale of pgbench's tables, 100,000 rows each")
 	flag.StringVar(&clients, "clients", "1,8,32", "numbers of clients")
 	flag.StringVar(&o.output, "o", "", "file to append the report to; default: standard output")
+	flag.DurationVar(&o.soak, "soak", 0, "instead of measuring, let mixed clients, refusals, cancels and kills go on for so long, and count what is left")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -69,6 +72,9 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	defer p.tearDown()
+	if o.soak > 0 {
+		return soak(ctx, p, o.soak)
+	}
 	r := &report{}
 	for _, w := range workloads(o) {
 		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), w.name)

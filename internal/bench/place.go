@@ -57,19 +57,23 @@ func build(ctx context.Context, o *options) (p *place, err error) {
 	if err := os.Chmod(p.dir, 0o755); err != nil {
 		return p, err
 	}
-	if p.cluster, err = cluster.Start(ctx, cluster.Config{Settings: map[string]string{"max_connections": "200", "shared_buffers": "512MB"}}); err != nil {
+	if p.cluster, err = cluster.Start(ctx, cluster.Config{Settings: map[string]string{"max_connections": "700", "shared_buffers": "512MB"}}); err != nil {
 		return p, err
 	}
 	dsn := p.cluster.DSN(cluster.Superuser, "postgres")
 	if err := run(ctx, "pgbench", "-i", "-q", "-s", fmt.Sprint(o.scale), dsn); err != nil {
 		return p, err
 	}
-	if err := run(ctx, "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", schema, "-c", "vacuum analyze bench_rows"); err != nil {
-		return p, err
+	if o.soak == 0 {
+		if err := run(ctx, "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", schema, "-c", "vacuum analyze bench_rows"); err != nil {
+			return p, err
+		}
 	}
 	p.targets = append(p.targets, &target{name: direct, dsn: dsn})
-	if err := p.startBouncer(ctx, o.pgbouncer); err != nil {
-		return p, fmt.Errorf("pgbouncer: %w", err)
+	if o.soak == 0 {
+		if err := p.startBouncer(ctx, o.pgbouncer); err != nil {
+			return p, fmt.Errorf("pgbouncer: %w", err)
+		}
 	}
 	if err := p.startInterLock(ctx, o.interlock); err != nil {
 		return p, fmt.Errorf("interlock: %w", err)
@@ -145,6 +149,7 @@ sources:
   bench:
     kind: postgres
     upstream: {host: %s, port: %d, database: postgres, user: %s, tls: disable}
+    limits: {connections: 650}
 source_roles:
   clerk:
     source: bench
