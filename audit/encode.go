@@ -169,7 +169,23 @@ func appendOutcome(b []byte, out *Outcome) []byte {
 		b = appendString(b, "hint", r.Hint)
 		b = append(b, '}')
 	}
-	return append(appendMasks(b, out.Masks), '}')
+	return append(appendFound(appendMasks(b, out.Masks), out.Found), '}')
+}
+
+func appendFound(b []byte, found []Found) []byte {
+	for i, f := range found {
+		if i == 0 {
+			b = append(b, `,"found":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendQuoted(append(b, `{"kind":`...), f.Kind)
+		b = append(appendInt(b, "values", f.Values), '}')
+		if i == len(found)-1 {
+			b = append(b, ']')
+		}
+	}
+	return b
 }
 
 func appendMasks(b []byte, masks []Masked) []byte {

@@ -86,6 +86,13 @@ type Outcome struct {
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Refusal  *Refusal      `json:"refusal,omitempty"`
 	Masks    []Masked      `json:"masks,omitempty"` // an entry for each result column that was masked
+	Found    []Found       `json:"found,omitempty"` // content that was found in free text, by kind
+}
+
+// Found counts content of a kind. It holds no value.
+type Found struct {
+	Kind   string `json:"kind"`
+	Values int64  `json:"values"`
 }
 
 // Masked is what was masked in one result column. It holds no value.

@@ -58,6 +58,7 @@ func (r *Row) Copy(form CopyForm) (*Copy, error) {
 // CopyStream masks the data of one COPY as it arrives. It is not safe for concurrent use.
 type CopyStream struct {
 	*Copy
+	found        *Found
 	rest         []byte // the beginning of a row whose end has not come yet
 	at           int    // how far it has been looked at
 	quoted       bool   // that place is between quotes
@@ -66,8 +67,8 @@ type CopyStream struct {
 	value, masked []byte // of one column, to use again
 }
 
-// Stream begins with the first byte of the data.
-func (c *Copy) Stream() *CopyStream { return &CopyStream{Copy: c} }
+// Stream begins with the first byte of the data. Content that is found is added to found.
+func (c *Copy) Stream(found *Found) *CopyStream { return &CopyStream{Copy: c, found: found} }
 
 // maxPart bounds a row that comes in pieces. PostgreSQL sends each row in one.
 const maxPart = 64 << 20
@@ -194,7 +195,7 @@ func (s *CopyStream) binaryRow(dst, row []byte) ([]byte, error) {
 	dst, row = append(dst, row[:2]...), row[2:]
 	var err error
 	for _, m := range s.columns {
-		if dst, row, err = m.appendNext(dst, row); err != nil {
+		if dst, row, err = m.appendNext(dst, row, s.found); err != nil {
 			return dst, err
 		}
 	}

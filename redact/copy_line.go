@@ -65,7 +65,7 @@ func (s *CopyStream) line(dst, line []byte) ([]byte, error) {
 
 // maskField appends the masked form of the value that field has read.
 func (s *CopyStream) maskField(dst []byte, column int, m *Masker) ([]byte, error) {
-	masked, isNull, err := m.Append(s.masked[:0], s.value)
+	masked, isNull, err := m.append(s.masked[:0], s.value, s.found)
 	if err != nil {
 		return dst, err
 	}

@@ -81,7 +81,7 @@ func literal(s string) string {
 
 func masked(t *testing.T, c *redact.Copy, raw []byte, size int) []byte {
 	t.Helper()
-	s := c.Stream()
+	s := c.Stream(&redact.Found{})
 	var out []byte
 	rows := int64(0)
 	for len(raw) > 0 {
@@ -128,7 +128,7 @@ func TestCopyThatMakesNoSenseIsWithheld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := c.Stream()
+		s := c.Stream(&redact.Found{})
 		out, _, err := s.Append(nil, []byte(tc.data))
 		if err == nil {
 			err = s.End()

@@ -120,6 +120,7 @@ type Type struct {
 	Length int
 	// Text is set for the types of extensions whose text and binary forms are plain text, as citext's are.
 	Text    bool
+	Plain   bool  // set for types that hold no free text, as enumerations
 	Element *Type // of an array
 }
 
@@ -136,6 +137,7 @@ const (
 type Masker struct {
 	null  bool
 	apply func(dst, value []byte) ([]byte, error)
+	find  *finding // in what apply makes, if there is one
 }
 
 // Hidden is the Masker of Null, which fits every type and format.
@@ -144,11 +146,37 @@ var Hidden = &Masker{null: true}
 // Append appends the masked form of a value, which is not NULL, to dst. isNull says that it is NULL; then nothing is
 // appended. The error says nothing of the value.
 func (m *Masker) Append(dst, value []byte) (out []byte, isNull bool, err error) {
-	if m.null {
+	return m.append(dst, value, &Found{})
+}
+
+// append is Append, and counts the content that it finds.
+func (m *Masker) append(dst, value []byte, found *Found) (out []byte, isNull bool, err error) {
+	switch {
+	case m.null:
 		return dst, true, nil
+	case m.find == nil:
+		out, err = m.apply(dst, value)
+		return out, false, err
+	case m.apply != nil:
+		if value, err = m.apply(nil, value); err != nil {
+			return dst, false, err
+		}
 	}
-	out, err = m.apply(dst, value)
+	out, err = m.find.append(dst, value, found)
 	return out, false, err
+}
+
+// Then returns a masker that finds content in what the mask shows. detector is one of Detector.
+func (m *Masker) Then(detector *Masker) *Masker {
+	switch {
+	case m == nil:
+		return detector
+	case m.null || detector == nil:
+		return m
+	case detector.null:
+		return detector
+	}
+	return &Masker{apply: m.apply, find: detector.find}
 }
 
 // errUnreadable is why a value cannot be masked.

@@ -194,19 +194,19 @@ func TestDataRows(t *testing.T) {
 		{frame(nil, nil, nil), frame(nil, nil, nil)},
 		{frame([]byte{}, []byte{}, []byte{}), frame([]byte{}, []byte("***"), nil)},
 	} {
-		got, err := row.AppendDataRow([]byte("before"), tc.in)
+		got, err := row.AppendDataRow([]byte("before"), tc.in, nil)
 		if err != nil || !bytes.Equal(got, append([]byte("before"), tc.want...)) {
 			t.Errorf("%q is %q, %v; want %q", tc.in, got, err, tc.want)
 		}
 	}
 	whole := frame([]byte("1"), []byte("ada@example.com"), []byte("secret"))
 	for end := range whole {
-		if _, err := row.AppendDataRow(nil, whole[:end]); err == nil {
+		if _, err := row.AppendDataRow(nil, whole[:end], nil); err == nil {
 			t.Errorf("a row of %d bytes of %d is taken", end, len(whole))
 		}
 	}
 	for _, bad := range [][]byte{frame([]byte("1"), []byte("x")), append(whole, 0), frame([]byte("1"), []byte("\xff"), nil)} {
-		if _, err := row.AppendDataRow(nil, bad); err == nil {
+		if _, err := row.AppendDataRow(nil, bad, nil); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}

@@ -16,8 +16,8 @@ func NewRow(columns []*Masker) *Row { return &Row{columns} }
 var errRow = errors.New("the row is not of the form that was described")
 
 // AppendDataRow appends a DataRow message with masked values to dst. frame is the whole message as the server sent it
-// (PostgreSQL manual, "Message Formats"): 'D', length, number of columns, and each value with its length.
-func (r *Row) AppendDataRow(dst, frame []byte) ([]byte, error) {
+// (PostgreSQL manual, "Message Formats"): 'D', length, number of columns, and each value with its length. Content that is found is added to found.
+func (r *Row) AppendDataRow(dst, frame []byte, found *Found) ([]byte, error) {
 	const header = 7
 	if len(frame) < header || frame[0] != 'D' || int(binary.BigEndian.Uint16(frame[5:])) != len(r.columns) {
 		return dst, errRow
@@ -26,7 +26,7 @@ func (r *Row) AppendDataRow(dst, frame []byte) ([]byte, error) {
 	dst = append(dst, frame[:header]...)
 	var err error
 	for _, m := range r.columns {
-		if dst, rest, err = m.appendNext(dst, rest); err != nil {
+		if dst, rest, err = m.appendNext(dst, rest, found); err != nil {
 			return dst, err
 		}
 	}
@@ -38,7 +38,7 @@ func (r *Row) AppendDataRow(dst, frame []byte) ([]byte, error) {
 }
 
 // appendNext masks the first of values that follow each other with their lengths; nil leaves it as it is.
-func (m *Masker) appendNext(dst, values []byte) (out, rest []byte, err error) {
+func (m *Masker) appendNext(dst, values []byte, found *Found) (out, rest []byte, err error) {
 	size, whole, ok := cutValue(values)
 	if !ok {
 		return dst, nil, errRow
@@ -46,7 +46,7 @@ func (m *Masker) appendNext(dst, values []byte) (out, rest []byte, err error) {
 	if m == nil || size < 0 {
 		return append(dst, values[:whole]...), values[whole:], nil
 	}
-	out, err = m.appendSized(dst, values[4:whole])
+	out, err = m.appendSized(dst, values[4:whole], found)
 	return out, values[whole:], err
 }
 
@@ -62,9 +62,9 @@ func cutValue(rest []byte) (size int32, whole int, ok bool) {
 	return size, 4 + int(size), size >= 0 && len(rest)-4 >= int(size)
 }
 
-func (m *Masker) appendSized(dst, value []byte) ([]byte, error) {
+func (m *Masker) appendSized(dst, value []byte, found *Found) ([]byte, error) {
 	at := len(dst)
-	dst, isNull, err := m.Append(append(dst, 0, 0, 0, 0), value)
+	dst, isNull, err := m.append(append(dst, 0, 0, 0, 0), value, found)
 	if err != nil {
 		return dst, err
 	}
@@ -77,7 +77,7 @@ func (m *Masker) appendSized(dst, value []byte) ([]byte, error) {
 }
 
 // Values masks the values of a row in place; nil is NULL. A row with another number of values is an error.
-func (r *Row) Values(values [][]byte) error {
+func (r *Row) Values(values [][]byte, found *Found) error {
 	if len(values) != len(r.columns) {
 		return errRow
 	}
@@ -85,7 +85,7 @@ func (r *Row) Values(values [][]byte) error {
 		if m == nil || values[i] == nil {
 			continue
 		}
-		masked, isNull, err := m.Append([]byte{}, values[i])
+		masked, isNull, err := m.append([]byte{}, values[i], found)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"interlock/catalog"
 	"interlock/internal/lru"
 	"interlock/internal/ratelimit"
+	"interlock/redact"
 	"interlock/sqlgov/analyze"
 	"interlock/sqlgov/introspect"
 	"interlock/sqlgov/policy"
@@ -108,7 +109,8 @@ type admission struct {
 	place *place
 	// maskedRows counts the rows of which something was masked.
 	maskedRows int64
-	leave      func() // gives up what was taken of place; nil if nothing was
+	found      redact.Found // content in its results
+	leave      func()       // gives up what was taken of place; nil if nothing was
 
 	rules    *policy.Ruleset
 	src      *policy.SourceSpec

@@ -76,9 +76,14 @@ type maskCache struct {
 // maxShapes bounds the shapes that are kept.
 const maxShapes = 8
 
+// masks reports if something of the results may have to be masked.
+func (a *admission) masks() bool {
+	return a.decision != nil && len(a.decision.Obligations.Masks)+len(a.decision.Obligations.Content) > 0
+}
+
 // masksFor returns the masks of a statement's result in the given formats; nil if nothing of it is masked.
 func (a *admission) masksFor(statement int, formats resultFormats) (*redact.Row, error) {
-	if a.decision == nil || len(a.decision.Obligations.Masks) == 0 {
+	if !a.masks() {
 		return nil, nil
 	}
 	cache, key := &a.decision.compiled, fmt.Sprint(statement, formats)
@@ -126,10 +131,56 @@ func (a *admission) compileMasks(statement int, formats resultFormats) (*redact.
 			return nil, err
 		}
 	}
-	if !found {
-		return nil, nil
+	detects, err := a.detect(statement, formats, columns)
+	if err != nil || !found && !detects {
+		return nil, err
 	}
 	return redact.NewRow(columns), nil
+}
+
+// detect has content looked for in the columns of a result, and in what masks of documents leave of them.
+func (a *admission) detect(statement int, formats resultFormats, columns []*redact.Masker) (detects bool, err error) {
+	must := &a.decision.Obligations
+	kinds := must.ContentKinds
+	if len(kinds) == 0 {
+		kinds = redact.Contents[:]
+	}
+	for i := range must.Content {
+		out := &must.Content[i]
+		if out.Statement != statement || a.maskedWhole(statement, out.Output) {
+			continue
+		}
+		format, err := formats.of(out.Output)
+		if err != nil {
+			return false, err
+		}
+		if d := redact.Detector(kinds, out.Report, out.Type, format); d != nil {
+			columns[out.Output] = columns[out.Output].Then(d)
+			detects = true
+		}
+	}
+	return detects, nil
+}
+
+// maskedWhole reports if nothing of a column's own text is shown.
+func (a *admission) maskedWhole(statement, output int) bool {
+	for i := range a.decision.Obligations.Masks {
+		if out := &a.decision.Obligations.Masks[i]; out.Statement == statement && out.Output == output {
+			return out.Mask == nil || out.Mask.Kind != redact.JSON
+		}
+	}
+	return false
+}
+
+// contentStatistics says for the audit log what was found.
+func (a *admission) contentStatistics() []audit.Found {
+	var all []audit.Found
+	for i, n := range a.found {
+		if n > 0 {
+			all = append(all, audit.Found{Kind: string(redact.Contents[i]), Values: n})
+		}
+	}
+	return all
 }
 
 // maskKey is the key of a mask on a source; nil if the mask has none.
@@ -170,7 +221,7 @@ func (s *Session) mask(o *op, frame []byte) (masked []byte, ok bool) {
 		return frame, true
 	}
 	if err == nil {
-		s.masked, err = o.masks.AppendDataRow(s.masked[:0], frame)
+		s.masked, err = o.masks.AppendDataRow(s.masked[:0], frame, &o.run.found)
 	}
 	if err != nil {
 		s.withhold(o, err)
@@ -188,7 +239,7 @@ func (s *Session) withhold(o *op, err error) {
 
 // copyMasks returns the masks for the data of a COPY; nil if nothing of it is masked.
 func (a *admission) copyMasks(statement int) (*redact.CopyStream, error) {
-	if len(a.obligations().Masks) == 0 {
+	if !a.masks() {
 		return nil, nil
 	}
 	form, err := policy.FormOf(&a.judged.facts.Statements[statement])
@@ -207,7 +258,7 @@ func (a *admission) copyMasks(statement int) (*redact.CopyStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return masks.Stream(), nil
+	return masks.Stream(&a.found), nil
 }
 
 // maskCopy masks a piece of data of a COPY.
@@ -233,7 +284,7 @@ func (c *collector) mask(values [][]byte) error {
 	if c.masks == nil {
 		return nil
 	}
-	if err := c.masks.Values(values); err != nil {
+	if err := c.masks.Values(values, &c.a.found); err != nil {
 		return errWithheld{c.a.unmaskable(err)}
 	}
 	c.a.maskedRows++

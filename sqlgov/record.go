@@ -138,7 +138,7 @@ type ending struct {
 func (a *admission) finish(ctx context.Context, e ending) *Refusal {
 	a.leaveTurn()
 	out := &audit.Outcome{ID: a.id, Status: e.status, Rows: e.rows, Bytes: e.bytes, SQLState: e.sqlstate,
-		Duration: time.Since(a.started), Time: time.Now(), Masks: a.maskStatistics()}
+		Duration: time.Since(a.started), Time: time.Now(), Masks: a.maskStatistics(), Found: a.contentStatistics()}
 	if e.refusal != nil {
 		out.Refusal = e.refusal.told()
 	}

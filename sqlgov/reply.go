@@ -321,7 +321,7 @@ func (s *Session) takeFields(r *Reply) (Output, bool) {
 	if refusal := o.run.witness(o.statement, r.Fields); refusal != nil {
 		return s.alarm(refusal.Detail), true
 	}
-	if len(o.run.obligations().Masks) > 0 {
+	if o.run.masks() {
 		o.formats = formatsOf(r.Fields)
 	}
 	if o.kind == opDescribe {

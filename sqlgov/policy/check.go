@@ -58,6 +58,7 @@ func Check(doc *Document) Problems {
 	c := &checker{doc: doc, sources: make(map[string]int), roles: make(map[string]*RoleSpec)}
 	for i := range doc.Sources {
 		c.source(&doc.Sources[i])
+		c.content(&doc.Sources[i])
 	}
 	for i := range doc.Roles {
 		c.role(&doc.Roles[i])

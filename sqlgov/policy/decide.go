@@ -27,6 +27,9 @@ func (r *Ruleset) Decide(in Input) *Decision {
 	j.policies()
 	d := j.decision()
 	d.mask(r, &j.in)
+	if src := r.Source(in.Source); src != nil {
+		d.content(src.Content, &j.in)
+	}
 	d.conclude()
 	return d
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"time"
+
+	"interlock/redact"
 )
 
 // Obligations are what the core must do to a statement that the policies let through. The zero value is no obligation.
@@ -24,6 +26,9 @@ type Obligations struct {
 	Rates []Rate `json:"rates,omitempty"`
 	// Masks are the result columns that must be masked, in order.
 	Masks []MaskedOutput `json:"masks,omitempty"`
+	// Content are the result columns in which content of ContentKinds is looked for, in order; no kinds means all.
+	Content      []ContentOutput  `json:"-"`
+	ContentKinds []redact.Content `json:"-"`
 	// Guarded are parameters that are written into masked columns.
 	Guarded []GuardedParam `json:"-"`
 }

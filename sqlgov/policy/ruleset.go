@@ -71,7 +71,9 @@ type SourceSpec struct {
 	// ScanInterval is how often the catalog is read again; 0 means the default of five minutes.
 	ScanInterval time.Duration `json:"scan_interval,omitempty"`
 	Limits       SourceLimits  `json:"limits"`
-	Description  string        `json:"description,omitempty"`
+	// Content says what is looked for in free text; nil means nothing.
+	Content     *ContentSpec `json:"content,omitempty"`
+	Description string       `json:"description,omitempty"`
 }
 
 // UpstreamSpec is how to reach a PostgreSQL server.
