@@ -290,7 +290,7 @@ func TestSyncAlways(t *testing.T) {
 func TestGroupSyncWithinInterval(t *testing.T) {
 	l := mustOpen(t, testConfig(t))
 	run(t, l, 1)
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for l.Stats().Synced != 3 {
 		if time.Now().After(deadline) {
 			t.Fatalf("not synced: %+v", l.Stats())

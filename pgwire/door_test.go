@@ -309,7 +309,7 @@ func (d *door) stop(t testing.TB) {
 
 // settled waits for the goroutines of a test to end.
 func settled(t testing.TB, before int) {
-	deadline := time.Now().Add(3 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for runtime.NumGoroutine() > before {
 		if time.Now().After(deadline) {
 			buf := make([]byte, 1<<16)

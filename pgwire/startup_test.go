@@ -209,7 +209,7 @@ func dialTLS(t *testing.T, addr string, direct bool, protocols ...string) (*tls.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { raw.Close() })
-	raw.SetDeadline(time.Now().Add(5 * time.Second))
+	raw.SetDeadline(time.Now().Add(30 * time.Second))
 	if !direct {
 		raw.Write(code(sslRequest))
 		answer := make([]byte, 1)

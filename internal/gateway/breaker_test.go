@@ -167,13 +167,13 @@ func TestNothingIsLeftRunning(t *testing.T) {
 	for range 40 {
 		<-done
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := g.Stop(ctx); err != nil {
 		t.Error(err)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		after := runtime.NumGoroutine()
 		if after <= before {
 			break

@@ -426,7 +426,7 @@ func sessions(t *testing.T, dsn, condition string) int {
 
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<16)
 			t.Fatalf("it did not happen\n%s", buf[:runtime.Stack(buf, true)])
