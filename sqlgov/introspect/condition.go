@@ -52,22 +52,56 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'
 
 // condition is SQL that is true if what the operands stand for is visible.
 func (s *Sight) condition(k kind, operands ...string) string {
+	if s.all && !privileges[k] {
+		return "true"
+	}
 	switch k {
 	case column, defaultOf, comment:
 		rel, num := operands[0], operands[1]
 		test := fmt.Sprintf("(%s)::pg_catalog.int8 OPERATOR(pg_catalog.*) 65536::pg_catalog.int8 OPERATOR(pg_catalog.+) (%s)::pg_catalog.int8", rel, num)
 		return fmt.Sprintf("(%s OPERATOR(pg_catalog.<) '16384'::pg_catalog.oid OR %s)", rel, s.member(k, test))
-	case name, definition:
-		joined := fmt.Sprintf("(%s)::pg_catalog.text OPERATOR(pg_catalog.||) %s OPERATOR(pg_catalog.||) (%s)::pg_catalog.text", operands[0], `U&'\000a'`, operands[1])
-		return fmt.Sprintf("(%s OPERATOR(pg_catalog.=) ANY ('{pg_catalog,information_schema}'::pg_catalog.name[]) OR %s)", operands[0], s.member(k, joined))
+	case name, definition, schemaName, typeName, domainName, defaultName, tableConstraint:
+		return fmt.Sprintf("(%s OR %s)", fromServer(operands[0]), s.member(k, joined(operands...)))
+	case columnName, columnNumber:
+		return fmt.Sprintf("(%s OR %s OR %s)", fromServer(operands[0]), s.member(wholeName, joined(operands[:2]...)), s.member(k, joined(operands...)))
+	case ownName:
+		return fromServer(operands[0])
+	case constraintName:
+		return s.constraintNamed(operands[0], operands[1])
+	case privilege, columnPrivilege, may:
+		return s.member(k, joined(operands...))
+	case grantee:
+		return fmt.Sprintf("(%s OPERATOR(pg_catalog.=) 'PUBLIC'::pg_catalog.name OR %s OPERATOR(pg_catalog.~) '^pg_'::pg_catalog.text OR %s)",
+			operands[0], operands[0], s.member(role, joined(operands...)))
 	case extension, role, setting:
-		return s.member(k, "("+operands[0]+")::pg_catalog.text")
-	}
-	if k == partitioned {
+		return s.member(k, joined(operands...))
+	case partitioned:
 		r := relations["pg_catalog.pg_partitioned_table"]
 		return fmt.Sprintf("EXISTS (SELECT FROM pg_catalog.pg_partitioned_table WHERE partrelid OPERATOR(pg_catalog.=) %s AND %s)", operands[0], s.expand(r.where))
 	}
 	return fmt.Sprintf("(%s OPERATOR(pg_catalog.<) '16384'::pg_catalog.oid OR %s)", operands[0], s.member(k, operands[0]))
+}
+
+// fromServer is SQL that is true for a schema that comes with PostgreSQL.
+func fromServer(schema string) string {
+	return schema + " OPERATOR(pg_catalog.=) ANY ('{pg_catalog,information_schema}'::pg_catalog.name[])"
+}
+
+// joined is SQL for the text under which addName keeps the parts of a name.
+func joined(operands ...string) string {
+	parts := make([]string, len(operands))
+	for i, o := range operands {
+		parts[i] = "(" + o + ")::pg_catalog.text"
+	}
+	return strings.Join(parts, ` OPERATOR(pg_catalog.||) U&'\000a' OPERATOR(pg_catalog.||) `)
+}
+
+// constraintNamed is SQL that is true if there is a constraint of a name in a schema, and all of that name are visible. Names
+// that the information_schema gives to NOT NULL stand for no constraint of the catalog.
+func (s *Sight) constraintNamed(schema, name string) string {
+	named := fmt.Sprintf(`EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conname OPERATOR(pg_catalog.=) %s
+AND connamespace OPERATOR(pg_catalog.=) (SELECT n.oid FROM pg_catalog.pg_namespace AS n WHERE n.nspname OPERATOR(pg_catalog.=) %s)`, name, schema)
+	return fmt.Sprintf("((%s OR %s)) AND NOT %s AND NOT %s))", s.member(notNull, joined(schema, name)), named, named, s.expand(relations["pg_catalog.pg_constraint"].where))
 }
 
 func (s *Sight) member(k kind, value string) string {

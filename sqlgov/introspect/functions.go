@@ -126,7 +126,7 @@ func Watched(f *catalog.Function) bool {
 	return ok && f.Schema == "pg_catalog"
 }
 
-func columnName(c analyze.Column) string { return c.Table + "." + c.Name }
+func qualifiedName(c analyze.Column) string { return c.Table + "." + c.Name }
 
 // Catalogs says what of the system schemas needs no permission.
 type Catalogs struct{}

@@ -9,6 +9,8 @@ type rule struct {
 	hide  map[string]string // column -> what stands in its place
 	// always is for what nobody may see, however much they are granted.
 	always bool
+	// privileges is set for what tells who may do what: the answer is the gateway's for everyone.
+	privileges bool
 }
 
 // own is the condition for objects that come with PostgreSQL itself.
@@ -28,6 +30,11 @@ func ownOr(column, value, typ string) string {
 func visibleFunction(column string) string {
 	return "CASE WHEN {function " + column + "::pg_catalog.oid} THEN " + column + " ELSE 0::pg_catalog.regproc END"
 }
+
+// visibleTrigger is the condition for a trigger, over the columns of pg_trigger.
+const visibleTrigger = `({whole tgrelid} AND {function tgfoid} AND tgqual IS NULL AND tgnargs OPERATOR(pg_catalog.=) '0'::pg_catalog.int2
+AND (tgconstrrelid OPERATOR(pg_catalog.=) '0'::pg_catalog.oid OR {whole tgconstrrelid})
+AND (tgconstraint OPERATOR(pg_catalog.=) '0'::pg_catalog.oid OR {constraint tgconstraint}))`
 
 var relations = map[string]rule{
 	"pg_catalog.pg_class": {where: "{relation oid}", hide: map[string]string{
@@ -81,9 +88,7 @@ SELECT FROM pg_catalog.unnest(partattrs::pg_catalog.int2[]) AS k(num) WHERE NOT 
 	"pg_catalog.pg_ts_config_map": {where: "mapcfg OPERATOR(pg_catalog.<) '16384'::pg_catalog.oid"},
 	"pg_catalog.pg_ts_parser":     {where: own}, "pg_catalog.pg_ts_template": {where: own},
 
-	"pg_catalog.pg_trigger": {where: `({whole tgrelid} AND {function tgfoid} AND tgqual IS NULL AND tgnargs OPERATOR(pg_catalog.=) '0'::pg_catalog.int2
-AND (tgconstrrelid OPERATOR(pg_catalog.=) '0'::pg_catalog.oid OR {whole tgconstrrelid})
-AND (tgconstraint OPERATOR(pg_catalog.=) '0'::pg_catalog.oid OR {constraint tgconstraint}))`},
+	"pg_catalog.pg_trigger":       {where: visibleTrigger},
 	"pg_catalog.pg_rewrite":       {where: own},
 	"pg_catalog.pg_policy":        {where: nobody},
 	"pg_catalog.pg_statistic_ext": {where: "({whole stxrelid} AND stxexprs IS NULL)"},
@@ -130,6 +135,10 @@ AND (objsubid OPERATOR(pg_catalog.=) '0'::pg_catalog.int4 OR {whole objid} OR {c
 
 // ruleOf returns the rule for a relation, if there is one.
 func ruleOf(rel *catalog.Relation) (rule, bool) {
+	if rel.Schema == "information_schema" {
+		r, ok := standard[rel.Name]
+		return r, ok
+	}
 	r, ok := relations[rel.Schema+"."+rel.Name]
 	return r, ok
 }

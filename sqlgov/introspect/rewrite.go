@@ -120,7 +120,7 @@ func (w *writer) reference(r *analyze.Reference) *Problem {
 	switch {
 	case !ok:
 		return unsupported(r.Start, "reading %s is not supported by this gateway", r.Relation.Name)
-	case w.sight.all && !rule.always || rule.where == "" && rule.hide == nil:
+	case w.sight.shows(rule):
 		return nil
 	case r.Whole:
 		return unsupported(r.Start, "a row of %s as one value is not supported by this gateway", r.Relation.Name)
@@ -133,6 +133,11 @@ func (w *writer) reference(r *analyze.Reference) *Problem {
 	}
 	w.edits = append(w.edits, edit{start: r.Start, end: r.End, text: sub})
 	return nil
+}
+
+// shows reports if a relation is shown as it is.
+func (s *Sight) shows(r rule) bool {
+	return s.all && !r.always && (s.change || !r.privileges) || r.where == "" && r.hide == nil
 }
 
 // subSelect reads the visible rows of a relation. tableoid is the one system column that clients ask for.
@@ -203,7 +208,7 @@ func (w *writer) known(o *analyze.Operand, k kind) bool {
 		oid, ok := number(o.Literal.Text)
 		return ok && w.sight.seesKind(k, oid)
 	}
-	return w.needs.Relations[o.Column.Relation] && slices.Contains(carried[columnName(o.Column)], k)
+	return w.needs.Relations[o.Column.Relation] && slices.Contains(carried[qualifiedName(o.Column)], k)
 }
 
 // pairedArguments reports if an expression and the relation whose columns it names come from the same row.
@@ -212,7 +217,7 @@ func pairedArguments(c *analyze.SystemCall) bool {
 		return false
 	}
 	tree, rel := &c.Args[0], &c.Args[1]
-	with, ok := expressions[columnName(tree.Column)]
+	with, ok := expressions[qualifiedName(tree.Column)]
 	return ok && tree.Place > 0 && tree.Place == rel.Place && rel.Column.Relation == tree.Column.Relation && rel.Column.Name == with
 }
 
@@ -250,7 +255,7 @@ func (w *writer) guardArgument(order int, c *analyze.SystemCall, g guard, arg an
 
 // setting allows current_setting of parameters that everyone may know.
 func (w *writer) setting(c *analyze.SystemCall) *Problem {
-	if len(c.Args) > 0 && w.needs.Relations[c.Args[0].Column.Relation] && columnName(c.Args[0].Column) == "pg_settings.name" {
+	if len(c.Args) > 0 && w.needs.Relations[c.Args[0].Column.Relation] && qualifiedName(c.Args[0].Column) == "pg_settings.name" {
 		return nil
 	}
 	if len(c.Args) > 0 && c.Args[0].Literal != nil {

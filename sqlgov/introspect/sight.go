@@ -15,8 +15,9 @@ const firstUserOID = 16384
 // Sight is what one identity may see of a source. It is immutable and safe for concurrent use.
 type Sight struct {
 	index *catalog.Index
-	// all is set when the roles allow everything: then nothing is filtered but what nobody may see.
-	all bool
+	// all is set when the roles allow everything to be read: then nothing is filtered but what nobody may see. change is set
+	// when they allow everything to be changed too.
+	all, change bool
 
 	columns map[catalog.OID]map[int16]bool // of relations of which some columns are visible
 	objects map[kind]map[catalog.OID]bool
@@ -53,12 +54,31 @@ const (
 
 	partitioned kind = "partitioned" // tables whose partition key is visible; asked from the server
 
-	name       kind = "name"       // relations by schema and name
-	definition kind = "definition" // of viewText, by schema and name
-	extension  kind = "extension"
-	role       kind = "role"
-	setting    kind = "setting"
+	name            kind = "name"       // relations by schema and name
+	definition      kind = "definition" // of viewText, by schema and name
+	wholeName       kind = "wholename"  // of whole, by schema and name
+	columnName      kind = "columnname" // by schema, table and column; of whole too
+	columnNumber    kind = "columnnumber"
+	defaultName     kind = "defaultname"
+	tableConstraint kind = "tableconstraint" // by schema, table and constraint
+	constraintName  kind = "constraintname"  // by schema and constraint; asked from the server
+	notNull         kind = "notnull"         // the names that the information_schema gives to NOT NULL
+	typeName        kind = "typename"
+	domainName      kind = "domainname"
+	schemaName      kind = "schemaname"
+	ownName         kind = "ownname" // schemas that come with PostgreSQL
+	extension       kind = "extension"
+	role            kind = "role"
+	grantee         kind = "grantee" // roles, PostgreSQL's own and PUBLIC
+	setting         kind = "setting"
+
+	privilege       kind = "privilege"       // by schema, table and privilege
+	columnPrivilege kind = "columnprivilege" // by schema, table, column and privilege
+	may             kind = "may"             // the same by OID and number
 )
+
+// privileges are the kinds that are asked for those too who see everything.
+var privileges = map[kind]bool{privilege: true, columnPrivilege: true, may: true}
 
 // key joins a relation and the number of one of its columns.
 func key(rel catalog.OID, num int16) int64 { return int64(rel)<<16 | int64(uint16(num)) }
@@ -67,7 +87,13 @@ func key(rel catalog.OID, num int16) int64 { return int64(rel)<<16 | int64(uint1
 func See(index *catalog.Index, access *policy.Access) *Sight {
 	s := &Sight{index: index, all: access.EveryTable && access.EveryFunction, columns: map[catalog.OID]map[int16]bool{},
 		objects: map[kind]map[catalog.OID]bool{}, keys: map[kind]map[int64]bool{}, names: map[kind]map[string]bool{}}
+	s.change = s.all && access.EveryChange
+	if s.change {
+		return s
+	}
+	s.seePrivileges(access)
 	if s.all {
+		s.list()
 		return s
 	}
 	s.seeTables(access)
@@ -104,6 +130,9 @@ func (s *Sight) addName(k kind, parts ...string) {
 	if s.names[k] == nil {
 		s.names[k] = map[string]bool{}
 	}
+	if slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, "\n") }) {
+		return // two names could be joined to one text; such a name stays hidden
+	}
 	s.names[k][strings.Join(parts, "\n")] = true
 }
 
@@ -124,7 +153,7 @@ func (s *Sight) seeTables(access *policy.Access) {
 	for i := range access.Tables {
 		t := &access.Tables[i]
 		rel := t.Relation
-		if rel.OID < firstUserOID || len(t.Describe) == 0 {
+		if rel.OID < firstUserOID || !t.Named {
 			continue
 		}
 		s.add(relation, rel.OID)
@@ -330,42 +359,6 @@ func (s *Sight) seeComments() {
 	for i := range s.index.Snapshot.Schemas {
 		if n := &s.index.Snapshot.Schemas[i]; n.Comment != "" && s.sees(schema, n.OID) && !s.hidden.in(n.Comment) {
 			s.add(schemaComment, n.OID)
-		}
-	}
-}
-
-// seeNames lists what is visible by name.
-func (s *Sight) seeNames(access *policy.Access) {
-	s.addName(role, s.index.Snapshot.Login.Name)
-	for i := range s.index.Snapshot.Relations {
-		rel := &s.index.Snapshot.Relations[i]
-		if rel.OID < firstUserOID || !s.sees(relation, rel.OID) {
-			continue
-		}
-		s.addName(name, rel.Schema, rel.Name)
-		s.addName(role, rel.Owner)
-		if s.sees(viewText, rel.OID) {
-			s.addName(definition, rel.Schema, rel.Name)
-		}
-	}
-	for _, f := range access.Functions {
-		s.addName(role, f.Owner)
-		if f.Extension != "" {
-			s.addName(extension, f.Extension)
-		}
-	}
-	for oid := range s.objects[typ] {
-		if e := s.index.Type(oid).Extension; e != "" {
-			s.addName(extension, e)
-		}
-	}
-	s.addName(extension, "plpgsql")
-	for _, n := range settings {
-		s.addName(setting, n)
-	}
-	for _, k := range []kind{relation, function, typ, schema, constraint, operator} {
-		for oid := range s.objects[k] {
-			s.add(object, oid)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Access struct {
 	Roles []string
 	// Allow and Deny are the permissions of the roles, in the order of the document, each once.
 	Allow, Deny []Statement
-	// Tables are the relations of which the identity may read or describe a column, by schema and name.
+	// Tables are the relations of which the identity may read, change or describe something, by schema and name.
 	Tables []TableAccess
 	// Sequences are those that may be read.
 	Sequences []*catalog.Relation
@@ -27,13 +27,20 @@ type Access struct {
 	// EveryTable and EveryFunction are set when the roles allow all that lies outside the system schemas to be read or
 	// executed and deny nothing, so that what is made after the scan counts too.
 	EveryTable, EveryFunction bool
+	// EveryChange is set when they allow all of it to be changed too.
+	EveryChange bool
 }
 
 // TableAccess is what an identity may see of one relation. Columns are in the order of the relation.
 type TableAccess struct {
 	Relation *catalog.Relation
 	Read     []*catalog.Column // columns that db.table.select allows
-	Describe []*catalog.Column // columns that may be described: those that may be read, and those with db.table.describe
+	Describe []*catalog.Column // columns that may be described: those that may be read or written, and those with db.table.describe
+	// Insert and Update are the columns that may be written so. Delete and Truncate are about the rows.
+	Insert, Update   []*catalog.Column
+	Delete, Truncate bool
+	// Named is set if the caller may know that there is such a table.
+	Named bool
 }
 
 // AllRead reports if every column of the relation may be read.
@@ -63,8 +70,8 @@ func (a *Access) Readable(limit int) (tables []TableAccess, truncated bool) {
 }
 
 // Access returns what an identity may see of a source, or nil if it has no grant on it. It asks the rules that Decide
-// asks, so the two cannot drift apart. A nil catalog gives no tables. Describing a column needs db.table.describe or
-// db.table.select on it; a deny of db.table.describe wins over both.
+// asks, so the two cannot drift apart. A nil catalog gives no tables. Describing a column needs db.table.describe,
+// db.table.select, db.table.insert or db.table.update on it; a deny of db.table.describe wins over all.
 func (r *Ruleset) Access(identity, source string, ix *catalog.Index) *Access {
 	set := r.grants[grantKey{identity, source}]
 	if set == nil {
@@ -92,6 +99,7 @@ func (r *Ruleset) Access(identity, source string, ix *catalog.Index) *Access {
 	}
 	a.EveryTable = set.everything(TableSelect) && !set.denies(TableDescribe)
 	a.EveryFunction = set.everything(FunctionExec)
+	a.EveryChange = set.everything(TableInsert) && set.everything(TableUpdate) && set.everything(TableDelete) && set.everything(TableTruncate)
 	slices.SortFunc(a.Tables, func(x, y TableAccess) int { return byName(x.Relation, y.Relation) })
 	return a
 }
@@ -156,25 +164,33 @@ func (g *grantSet) see(rel *catalog.Relation) *TableAccess {
 	if !isTable(rel) {
 		return nil
 	}
-	read, describe := g.scope(TableSelect, rel), g.scope(TableDescribe, rel)
-	if len(read.rules) == 0 && len(describe.rules) == 0 {
-		return nil
-	}
-	t := &TableAccess{Relation: rel}
+	t := &TableAccess{Relation: rel, Delete: g.whole(TableDelete, rel), Truncate: g.whole(TableTruncate, rel)}
+	describe := g.scope(TableDescribe, rel)
+	scopes := []scope{g.scope(TableSelect, rel), g.scope(TableInsert, rel), g.scope(TableUpdate, rel)}
+	lists := []*[]*catalog.Column{&t.Read, &t.Insert, &t.Update}
 	for i := range rel.Columns {
-		col := &rel.Columns[i]
-		readable := read.allows(col.Name)
-		if readable {
-			t.Read = append(t.Read, col)
+		col, used := &rel.Columns[i], false
+		for k, s := range scopes {
+			if len(s.rules) > 0 && s.allows(col.Name) {
+				*lists[k], used = append(*lists[k], col), true
+			}
 		}
-		if by := describe.column(col.Name); by == nil && readable || by != nil && by.effect == Allow {
+		if by := describe.column(col.Name); by == nil && used || by != nil && by.effect == Allow {
 			t.Describe = append(t.Describe, col)
 		}
 	}
-	if len(t.Read) == 0 && len(t.Describe) == 0 {
+	by := describe.table()
+	t.Named = len(t.Describe) > 0 || (t.Delete || t.Truncate) && (by == nil || by.effect == Allow)
+	if len(t.Read) == 0 && !t.Named {
 		return nil
 	}
 	return t
+}
+
+// whole reports if an action is allowed on a relation as a whole.
+func (g *grantSet) whole(action Action, rel *catalog.Relation) bool {
+	by := g.scope(action, rel).table()
+	return by != nil && by.effect == Allow
 }
 
 // tableActions are the actions by which a caller can know that a table exists.

@@ -7,7 +7,8 @@ const sql = postgres({ ...s.connection, max: 3, onnotice: () => {} })
 await s.run('postgres.js', {
   'reads typed values': async () => {
     const [row] = await sql.unsafe(s.types)
-    s.checkRow({ ...row, a: row.a.map((v) => (v === null ? null : Number(v))) })
+    // A NULL in an array of numbers becomes NaN in this client, on a direct connection too.
+    s.checkRow({ ...row, a: row.a.map((v) => (v === null || Number.isNaN(v) ? null : Number(v))) })
   },
   'runs a prepared statement a hundred times': async () => {
     for (let i = 0; i < 100; i++) {
