@@ -67,6 +67,7 @@ func newAnalysis(text string, env *Env, known *knowledge, out *Statement) *analy
 	for _, t := range env.ParamTypes {
 		a.params = append(a.params, known.paramType(t))
 		a.namesRow(t)
+		a.binds(t, -1)
 	}
 	return a
 }

@@ -140,6 +140,21 @@ func (a *analysis) turns(v value, to catalog.OID, c typing.Coercion, location in
 	}
 }
 
+// binds notes what the server does with the text of a parameter of a type: it finds the object by its name. location is -1
+// for a type that the client declared.
+func (a *analysis) binds(t catalog.OID, location int32) {
+	base := a.types.Base(t)
+	if !objectTypes[base] {
+		return
+	}
+	c, err := a.types.Coerce(typing.Unknown, base, typing.Implicit)
+	must(err, location)
+	a.converts(c)
+	if !a.foreign {
+		a.out.System.Conversions = append(a.out.System.Conversions, Conversion{Operand: Operand{Type: typing.Unknown}, To: base, Start: int(location)})
+	}
+}
+
 // condition is a clause that decides about rows.
 func (a *analysis) condition(s *scope, n *pg.Node, context string) {
 	a.conditions++

@@ -51,7 +51,7 @@ func typesOf(values []value) []catalog.OID {
 
 // coerce turns a value into another type and notes the functions that this calls.
 func (a *analysis) coerce(v value, to catalog.OID, ctx typing.Context, location int32) value {
-	a.settle(&v, to)
+	a.settle(&v, to, location)
 	if v.typ == to {
 		return v
 	}
@@ -96,12 +96,13 @@ func (a *analysis) staysRow(from, to catalog.OID) bool {
 }
 
 // settle gives an open parameter its type: the first use decides.
-func (a *analysis) settle(v *value, to catalog.OID) {
+func (a *analysis) settle(v *value, to catalog.OID, location int32) {
 	if v.param == 0 || v.typ != typing.Unknown || to == typing.Unknown || isPseudo(to) {
 		return
 	}
 	a.params[v.param-1] = to
 	v.typ, v.param = to, 0
+	a.binds(to, location)
 	if base := a.types.Base(to); base != to {
 		c, err := a.types.Coerce(typing.Unknown, to, typing.Implicit)
 		must(err, -1)
@@ -114,7 +115,7 @@ func (a *analysis) settled(v value) value {
 	if v.typ != typing.Unknown {
 		return v
 	}
-	a.settle(&v, typing.Text)
+	a.settle(&v, typing.Text, -1)
 	v.typ, v.null = typing.Text, false
 	return v
 }

@@ -54,7 +54,7 @@ var calmNames = []string{
 	"pg_ts_dict_is_visible", "pg_ts_config_is_visible", "pg_ts_template_is_visible", "ts_token_type",
 	"pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_relation_is_publishable",
 	"pg_partition_ancestors", "pg_partition_tree", "pg_partition_root", "pg_database_size", "pg_tablespace_size", "pg_tablespace_location",
-	"has_database_privilege", "has_tablespace_privilege", "pg_is_other_temp_schema", "pg_my_temp_schema", "oidvectortypes", "aclexplode", "acldefault",
+	"pg_is_other_temp_schema", "pg_my_temp_schema", "oidvectortypes", "aclexplode", "acldefault",
 }
 
 // calm reports if nothing that a statement calls can fail for some values and not for others.
@@ -68,5 +68,6 @@ func calm(st *analyze.Statement) bool {
 }
 
 func isCalm(f *catalog.Function) bool {
-	return f.OID < 10000 && leakproofOIDs()[f.OID] || f.Schema == "pg_catalog" && f.OID < firstUserOID && slices.Contains(calmNames, f.Name)
+	return f.OID < 10000 && leakproofOIDs()[f.OID] ||
+		f.Schema == "pg_catalog" && f.OID < firstUserOID && slices.Contains(calmNames, f.Name) || f.Schema == "information_schema" && Watched(f)
 }

@@ -14,6 +14,8 @@ type guard struct {
 	of kind
 	// paired is set when the first argument, an expression of a row, fits only the relation of the same row.
 	paired bool
+	// privilege is set for those of privilegeFunctions.
+	privilege bool
 	// settings is set when the first argument names a parameter.
 	settings bool
 }
@@ -32,6 +34,9 @@ var functions = map[string]guard{
 	"pg_get_expr":                         {paired: true},
 	"pg_get_functiondef":                  of(source), "pg_get_function_sqlbody": of(source), "pg_get_function_arg_default": of(source),
 	"pg_get_function_arguments": of(signature), "pg_get_function_identity_arguments": of(function), "pg_get_function_result": of(function),
+	"pg_get_serial_sequence": {when: `{relation pg_catalog.to_regclass(a)::pg_catalog.oid} AND EXISTS (SELECT FROM pg_catalog.pg_attribute
+WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(a)::pg_catalog.oid AND attname OPERATOR(pg_catalog.=) b::pg_catalog.name AND ({whole attrelid} OR {column attrelid attnum}))`},
+	"pg_sequence_parameters": of(relation), "pg_sequence_last_value": {when: "{may a::pg_catalog.oid 'SELECT'}"},
 	"pg_get_userbyid":     of("owner"),
 	"format_type":         of(typ),
 	"obj_description":     {when: "({object a} AND (a OPERATOR(pg_catalog.<) '16384'::pg_catalog.oid OR {comment a 0} OR {functioncomment a} OR {schemacomment a}))"},
@@ -50,7 +55,6 @@ var functions = map[string]guard{
 	"pg_relation_filenode": of(relation), "row_security_active": of(relation), "pg_get_replica_identity_index": of(relation),
 	"pg_partition_ancestors": of(tree), "pg_partition_tree": of(tree), "pg_partition_root": of(tree),
 	"pg_database_size": of("database"), "pg_tablespace_size": of("tablespace"), "pg_tablespace_location": of(system),
-	"has_database_privilege": of("database"), "has_tablespace_privilege": of("tablespace"),
 	"pg_describe_object": {when: "({object b} AND c OPERATOR(pg_catalog.=) '0'::pg_catalog.int4)"}, "pg_identify_object": {when: "({object b} AND c OPERATOR(pg_catalog.=) '0'::pg_catalog.int4)"},
 
 	"pg_is_other_temp_schema": {}, "pg_my_temp_schema": {}, "oidvectortypes": {when: "NOT EXISTS (SELECT FROM pg_catalog.unnest(a) AS t(t) WHERE NOT {type t.t})"},
@@ -59,6 +63,28 @@ var functions = map[string]guard{
 	"to_regnamespace": {when: "{schema pg_catalog.to_regnamespace(a)::pg_catalog.oid}"},
 	"to_regproc":      {when: "{function pg_catalog.to_regproc(a)::pg_catalog.oid}"},
 	"to_regprocedure": {when: "{function pg_catalog.to_regprocedure(a)::pg_catalog.oid}"},
+}
+
+// standardFunctions are those of the information_schema. They compute from their arguments alone, but for one.
+var standardFunctions = map[string]guard{
+	"_pg_expandarray": {}, "_pg_char_max_length": {}, "_pg_char_octet_length": {}, "_pg_numeric_precision": {}, "_pg_numeric_precision_radix": {},
+	"_pg_numeric_scale": {}, "_pg_datetime_precision": {}, "_pg_interval_type": {}, "_pg_index_position": of(relation),
+}
+
+// guardOf returns the guard of a function, if introspection may call it.
+func guardOf(f *catalog.Function) (guard, bool) {
+	switch f.Schema {
+	case "pg_catalog":
+		if _, ok := privilegeFunctions[f.Name]; ok {
+			return guard{privilege: true}, true
+		}
+		g, ok := functions[f.Name]
+		return g, ok
+	case "information_schema":
+		g, ok := standardFunctions[f.Name]
+		return g, ok
+	}
+	return guard{}, false
 }
 
 // carried says which objects the columns of filtered catalogs hold: only visible ones. Kinds that no set is kept of are
@@ -122,8 +148,8 @@ var expressions = map[string]string{
 
 // Watched reports if calls of a function are guarded, so that Rewrite has to know of them.
 func Watched(f *catalog.Function) bool {
-	_, ok := functions[f.Name]
-	return ok && f.Schema == "pg_catalog"
+	_, ok := guardOf(f)
+	return ok
 }
 
 func qualifiedName(c analyze.Column) string { return c.Table + "." + c.Name }

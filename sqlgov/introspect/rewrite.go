@@ -74,7 +74,7 @@ func (w *writer) statement(st *analyze.Statement) *Problem {
 		}
 	}
 	for i := range st.System.Conversions {
-		if p := w.conversion(&st.System.Conversions[i]); p != nil {
+		if p := w.conversion(i, &st.System.Conversions[i]); p != nil {
 			return p
 		}
 	}
@@ -167,12 +167,14 @@ func (s *Sight) subSelect(rel *catalog.Relation, rule rule, hidden bool) string 
 
 // call guards a call.
 func (w *writer) call(order int, c *analyze.SystemCall) *Problem {
-	g := functions[c.Function.Name]
-	if !w.needs.Functions[c.Function.OID] {
+	g, _ := guardOf(c.Function)
+	switch {
+	case !w.needs.Functions[c.Function.OID]:
 		return nil
-	}
-	if g.settings {
+	case g.settings:
 		return w.setting(c)
+	case g.privilege:
+		return w.privilege(order, c)
 	}
 	if w.sight.all || g.when == "" && !g.paired || c.Named || len(c.Args) == 0 {
 		return nil
@@ -197,6 +199,7 @@ func (w *writer) call(order int, c *analyze.SystemCall) *Problem {
 const (
 	oidType      catalog.OID = 26
 	regclassType catalog.OID = 2205
+	int2Type     catalog.OID = 21
 )
 
 // known reports if an operand is known to stand for something visible.
@@ -233,15 +236,10 @@ func (w *writer) guard(order int, c *analyze.SystemCall, g guard) *Problem {
 		return nil
 	}
 	names := strings.Split("abcdef", "")[:len(args)]
-	head := fmt.Sprintf("(SELECT pg_catalog.%s(%s) AS %s FROM (VALUES ((", c.Function.Name, strings.Join(names, ", "), c.Function.Name)
-	at := c.Start
-	for i, arg := range args {
-		w.edits = append(w.edits, edit{start: at, end: arg.Start, text: head, order: -order})
-		at = arg.End
-		head = fmt.Sprintf(")::pg_catalog.%q, (", w.sight.index.Type(c.Function.Args[i]).Name)
-	}
-	tail := strings.TrimSuffix(head, ", (") + fmt.Sprintf(")) AS v(%s) WHERE %s)", strings.Join(names, ", "), w.sight.expand(g.when))
-	w.edits = append(w.edits, edit{start: at, end: end, text: tail, order: order})
+	list := strings.Join(names, ", ")
+	w.wrap(order, wrapping{c: c, end: end, args: args,
+		head: fmt.Sprintf("(SELECT %s.%s(%s) AS %s FROM (VALUES ((", c.Function.Schema, c.Function.Name, list, c.Function.Name),
+		tail: fmt.Sprintf(")) AS v(%s) WHERE %s)", list, w.sight.expand(g.when))})
 	return nil
 }
 
@@ -266,19 +264,4 @@ func (w *writer) setting(c *analyze.SystemCall) *Problem {
 	}
 	return &Problem{SQLState: "42501", Message: "permission denied for function current_setting", Position: c.Start + 1,
 		Hint: "Name a parameter that tells how to talk to the server, such as server_version_num."}
-}
-
-// conversion judges what is turned into a value that is printed as an object's name.
-func (w *writer) conversion(c *analyze.Conversion) *Problem {
-	k, ok := objectKinds[c.To]
-	switch {
-	case w.sight.all:
-		return nil
-	case ok && w.known(&c.Operand, k):
-		return nil
-	case ok && c.Literal != nil:
-		return w.sight.named(k, c.Literal)
-	}
-	t := w.sight.index.Type(c.To)
-	return unsupported(c.Start, "this conversion to %s is not supported by this gateway", t.Name)
 }
