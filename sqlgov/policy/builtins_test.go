@@ -89,7 +89,8 @@ func TestBuiltins(t *testing.T) {
 		t.Errorf("%d %s is not in the table", f.OID, identity(&f.Function))
 	}
 	for _, b := range builtins().byIdentity {
-		if !known[b.identity] {
+		// The first releases of PostgreSQL 15 have one function less for pg_upgrade.
+		if !known[b.identity] && !strings.HasPrefix(b.identity, "pg_catalog.binary_upgrade_") {
 			t.Errorf("%s is in the table and not on the server", b.identity)
 		}
 		if b.class == BuiltinUnreviewed {
