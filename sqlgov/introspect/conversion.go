@@ -3,6 +3,7 @@ package introspect
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"interlock/catalog"
 	"interlock/sqlgov/analyze"
@@ -17,6 +18,9 @@ var lookups = map[catalog.OID]string{
 // numeric are the types that are converted to an OID.
 var numeric = map[catalog.OID]bool{oidType: true, 20: true, 21: true, 23: true}
 
+// arrayKinds says what the elements of arrays stand for.
+var arrayKinds = map[catalog.OID]kind{1008: function, 2207: function, 2208: operator, 2209: operator, 2210: relation, 2211: typ, 4090: schema, 4097: "owner"}
+
 // insideCalls keeps what is put around an operand inside what is put around a call at the same place.
 const insideCalls = 1 << 20
 
@@ -24,6 +28,9 @@ const insideCalls = 1 << 20
 // turned into it if it is, else into NULL.
 func (w *writer) conversion(order int, c *analyze.Conversion) *Problem {
 	k, ok := objectKinds[c.To]
+	if element, isArray := arrayKinds[c.To]; isArray {
+		return w.arrayConversion(c, element)
+	}
 	switch {
 	case w.sight.all:
 		return nil
@@ -48,5 +55,29 @@ func (w *writer) conversion(order int, c *analyze.Conversion) *Problem {
 	head := fmt.Sprintf("(SELECT v AS %s FROM (VALUES ((", cmp.Or(called, t.Name))
 	w.edits = append(w.edits, edit{start: operand.Start, end: operand.Start, text: head, order: insideCalls - order},
 		edit{start: operand.End, end: operand.End, text: tail, order: order - insideCalls})
+	return nil
+}
+
+// arrayConversion judges a literal like '{int4,int8}', element by element, and columns of catalogs.
+func (w *writer) arrayConversion(c *analyze.Conversion, k kind) *Problem {
+	if w.sight.all || w.known(&c.Operand, k) {
+		return nil
+	}
+	list, plain := "", false
+	if c.Literal != nil {
+		list, plain = strings.CutPrefix(strings.TrimSpace(c.Literal.Text), "{")
+		list, _ = strings.CutSuffix(list, "}")
+	}
+	if !plain || strings.ContainsAny(list, `{}"\\`) {
+		return unsupported(c.Start, "this conversion to %s is not supported by this gateway", w.sight.index.Type(c.To).Name)
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name == "" || strings.EqualFold(name, "null") {
+			continue
+		}
+		if p := w.sight.named(k, &analyze.Literal{Start: c.Literal.Start, Text: name}); p != nil {
+			return p
+		}
+	}
 	return nil
 }

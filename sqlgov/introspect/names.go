@@ -2,6 +2,7 @@ package introspect
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -104,11 +105,17 @@ func (s *Sight) findsSchema(name string) bool {
 	return false
 }
 
+// sqlTypes are names of PostgreSQL's own types that only its grammar knows.
+var sqlTypes = []string{"int", "dec", "decimal", "float", "char", "nchar", "national char", "national character"}
+
 // findsType finds a type by the name under which it is printed, or by its own.
 func (s *Sight) findsType(text string) bool {
 	text = strings.TrimSpace(strings.TrimSuffix(text, "[]"))
 	if base, _, ok := strings.Cut(text, "("); ok {
 		text = strings.TrimSpace(base)
+	}
+	if slices.ContainsFunc(sqlTypes, func(t string) bool { return strings.EqualFold(t, text) }) {
+		return true
 	}
 	parts, ok := split(text)
 	for i := range s.index.Snapshot.Types {

@@ -7,6 +7,8 @@ import "interlock/catalog"
 type rule struct {
 	where string            // which rows; "" is all
 	hide  map[string]string // column -> what stands in its place
+	// only are the columns that are shown, if it is set; the others are NULL.
+	only []string
 	// always is for what nobody may see, however much they are granted.
 	always bool
 	// privileges is set for what tells who may do what: the answer is the gateway's for everyone.
@@ -35,6 +37,13 @@ func visibleFunction(column string) string {
 const visibleTrigger = `({whole tgrelid} AND {function tgfoid} AND tgqual IS NULL AND tgnargs OPERATOR(pg_catalog.=) '0'::pg_catalog.int2
 AND (tgconstrrelid OPERATOR(pg_catalog.=) '0'::pg_catalog.oid OR {whole tgconstrrelid})
 AND (tgconstraint OPERATOR(pg_catalog.=) '0'::pg_catalog.oid OR {constraint tgconstraint}))`
+
+// statistics shows that there is a table, and about how many rows it has. How much it is used is told to nobody whose roles do
+// not allow everything.
+var statistics = rule{where: "{relation relid}", only: []string{"relid", "schemaname", "relname", "n_live_tup"}}
+
+// indexStatistics does the same for indexes.
+var indexStatistics = rule{where: "({relation relid} AND {relation indexrelid})", only: []string{"relid", "indexrelid", "schemaname", "relname", "indexrelname"}}
 
 var relations = map[string]rule{
 	"pg_catalog.pg_class": {where: "{relation oid}", hide: map[string]string{
@@ -88,9 +97,12 @@ SELECT FROM pg_catalog.unnest(partattrs::pg_catalog.int2[]) AS k(num) WHERE NOT 
 	"pg_catalog.pg_ts_config_map": {where: "mapcfg OPERATOR(pg_catalog.<) '16384'::pg_catalog.oid"},
 	"pg_catalog.pg_ts_parser":     {where: own}, "pg_catalog.pg_ts_template": {where: own},
 
-	"pg_catalog.pg_trigger":       {where: visibleTrigger},
-	"pg_catalog.pg_rewrite":       {where: own},
-	"pg_catalog.pg_policy":        {where: nobody},
+	"pg_catalog.pg_trigger": {where: visibleTrigger},
+	"pg_catalog.pg_rewrite": {where: own},
+	"pg_catalog.pg_policy":  {where: nobody}, "pg_catalog.pg_policies": {where: nobody}, "pg_catalog.pg_rules": {where: nobody},
+	"pg_catalog.pg_group": {where: nobody}, "pg_catalog.pg_publication_tables": {where: nobody}, "pg_catalog.pg_seclabel": {where: nobody},
+	"pg_catalog.pg_seclabels": {where: nobody}, "pg_catalog.pg_shseclabel": {where: nobody},
+	"pg_catalog.pg_available_extensions": {}, "pg_catalog.pg_available_extension_versions": {},
 	"pg_catalog.pg_statistic_ext": {where: "({whole stxrelid} AND stxexprs IS NULL)"},
 
 	"pg_catalog.pg_description": {where: `(objoid OPERATOR(pg_catalog.<) '16384'::pg_catalog.oid
@@ -120,7 +132,12 @@ AND (objsubid OPERATOR(pg_catalog.=) '0'::pg_catalog.int4 OR {whole objid} OR {c
 	"pg_catalog.pg_publication_namespace": {where: nobody},
 	"pg_catalog.pg_subscription":          {where: nobody, always: true, hide: map[string]string{"subconninfo": "NULL::pg_catalog.text"}},
 
-	"pg_catalog.pg_stat_activity":  {where: "pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()", always: true},
+	"pg_catalog.pg_stat_activity":   {where: "pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()", always: true},
+	"pg_catalog.pg_stat_all_tables": statistics, "pg_catalog.pg_stat_user_tables": statistics, "pg_catalog.pg_statio_all_tables": statistics,
+	"pg_catalog.pg_statio_user_tables": statistics,
+	"pg_catalog.pg_stat_all_indexes":   indexStatistics, "pg_catalog.pg_stat_user_indexes": indexStatistics,
+	"pg_catalog.pg_statio_all_indexes": indexStatistics, "pg_catalog.pg_statio_user_indexes": indexStatistics,
+
 	"pg_catalog.pg_settings":       {where: "{setting name}", hide: map[string]string{"sourcefile": "NULL::pg_catalog.text", "sourceline": "NULL::pg_catalog.int4"}},
 	"pg_catalog.pg_timezone_names": {}, "pg_catalog.pg_timezone_abbrevs": {},
 

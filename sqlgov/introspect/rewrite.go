@@ -143,12 +143,14 @@ func (s *Sight) shows(r rule) bool {
 // subSelect reads the visible rows of a relation. tableoid is the one system column that clients ask for.
 func (s *Sight) subSelect(rel *catalog.Relation, rule rule, hidden bool) string {
 	columns := "*"
-	if len(rule.hide) > 0 || hidden {
+	if len(rule.hide) > 0 || rule.only != nil || hidden {
 		list := make([]string, 0, len(rel.Columns)+1)
 		for i := range rel.Columns {
 			c := &rel.Columns[i]
 			if instead, ok := rule.hide[c.Name]; ok {
 				list = append(list, s.expand(instead)+" AS "+c.Name)
+			} else if rule.only != nil && !slices.Contains(rule.only, c.Name) {
+				list = append(list, "NULL::pg_catalog."+s.index.Type(c.Type).Name+" AS "+c.Name)
 			} else {
 				list = append(list, c.Name)
 			}

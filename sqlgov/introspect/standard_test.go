@@ -2,6 +2,7 @@ package introspect_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,20 @@ func TestInformationSchemaTellsAnAnalystWhatSheMaySee(t *testing.T) {
 	for i, out := range run(t, g.Upstream, list) {
 		if strings.Contains(list[i], "_schema.columns ") && len(told(out, set, list[i])) == 0 {
 			t.Error("without the gateway nothing is told either, so nothing is tested")
+		}
+	}
+}
+
+// Who may do everything is told byte for byte what the server tells the gateway's own login.
+func TestWhoMayDoEverythingSeesWhatTheServerShows(t *testing.T) {
+	g := shop(t)
+	list := slices.DeleteFunc(append(commands(t, "crm", "sales", "hr", "support"), standard(t, g, "gateway")...), func(command string) bool {
+		return strings.HasPrefix(command, `\l`) // sizes of other tests' databases
+	})
+	want := run(t, pgtest.Start(t).As(g.Upstream, "gateway", "x"), list)
+	for i, got := range run(t, g.DSN("dba", "shop"), list) {
+		if got != want[i] {
+			t.Errorf("%s:\n%s\nthe server says:\n%s", list[i], got, want[i])
 		}
 	}
 }
