@@ -161,6 +161,7 @@ func appendOutcome(b []byte, out *Outcome) []byte {
 	b = appendInt(b, "rows", out.Rows)
 	b = appendInt(b, "bytes", out.Bytes)
 	b = appendInt(b, "duration_ns", int64(out.Duration))
+	b = appendString(b, "cache", out.Cache)
 	if r := out.Refusal; r != nil {
 		b = append(b, `,"refusal":{"kind":`...)
 		b = appendQuoted(b, r.Kind)

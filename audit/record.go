@@ -85,6 +85,7 @@ type Outcome struct {
 	Bytes    int64         `json:"bytes,omitempty"` // of the result
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Refusal  *Refusal      `json:"refusal,omitempty"`
+	Cache    string        `json:"cache,omitempty"` // CacheHit, or nothing
 	Masks    []Masked      `json:"masks,omitempty"` // an entry for each result column that was masked
 	Found    []Found       `json:"found,omitempty"` // content that was found in free text, by kind
 }
@@ -94,6 +95,9 @@ type Found struct {
 	Kind   string `json:"kind"`
 	Values int64  `json:"values"`
 }
+
+// CacheHit is for a result that was not asked of the source again.
+const CacheHit = "hit"
 
 // Masked is what was masked in one result column. It holds no value.
 type Masked struct {

@@ -41,6 +41,9 @@ func (s *Server) present(res *sqlgov.Result) content {
 	b = strconv.AppendBool(append(b, `,"truncated":`...), res.Truncated || shown < len(res.Rows))
 	b = strconv.AppendInt(append(b, `,"limit":`...), int64(res.Limit), 10)
 	b = appendString(append(b, `,"command":`...), res.Tag)
+	if res.Cached {
+		b = append(b, `,"cache":"hit"`...)
+	}
 	b = appendString(append(b, `,"decision_id":`...), res.DecisionID)
 	said.structured = [][]byte{[]byte(`{"rows":`), rows, append(b, '}')}
 	return said

@@ -215,6 +215,7 @@ func (c *Core) carryOut(ctx context.Context, p *Approval) ApprovalMove {
 	a := &admission{caller: p.Held.Caller, source: p.Source, sql: p.Held.SQL, params: p.Held.Parameters.Types, approved: p}
 	a.caller.Session = "approval " + p.ID
 	if r := c.admit(ctx, a); r != nil {
+		a.wrote(nil)
 		return ApprovalMove{To: refusedState(r), Note: "not executed: " + r.Message, Run: r.DecisionID}
 	}
 	sink := &heldSink{a: a, maxRows: maxRows(p, a)}
@@ -231,6 +232,9 @@ func (c *Core) carryOut(ctx context.Context, p *Approval) ApprovalMove {
 		if errors.Is(err, ErrOutcomeUnknown) {
 			end.To = ApprovalUnknown
 		}
+		a.wrote(r)
+	} else {
+		a.wrote(nil)
 	}
 	if lost := a.finish(ctx, e); lost != nil {
 		end.Note = joinNotes(end.Note, "the outcome could not be written to the audit log")

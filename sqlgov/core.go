@@ -59,6 +59,12 @@ type Core struct {
 
 	// FactsBytes bounds the cache of facts; 0 means 64 MiB.
 	FactsBytes int64
+	// Generations tells the nodes that keep results of writes to their data; nil means that this is the only node.
+	Generations Generations
+	// ResultBytes bounds the results that are kept; 0 means 64 MiB. WriteLease is how much longer than its statement timeout
+	// a write of which nothing is heard counts as under way; 0 means 30 s.
+	ResultBytes int64
+	WriteLease  time.Duration
 	// Limits bound the texts that are analysed; the zero value means the defaults.
 	Limits analyze.Limits
 
@@ -69,6 +75,10 @@ type Core struct {
 	buckets   ratelimit.Buckets
 	running   ratelimit.Turns
 	strangers strangers
+
+	ownGenerations ownGenerations
+	writing        announcements
+	results        results
 }
 
 // admission is a request on its way through the steps, and afterwards the permit to run it.
@@ -111,6 +121,8 @@ type admission struct {
 	maskedRows int64
 	found      redact.Found // content in its results
 	leave      func()       // gives up what was taken of place; nil if nothing was
+	// writer is that of the session. On a request of its own it is set when that is announced as a writer.
+	writer *writer
 
 	rules    *policy.Ruleset
 	src      *policy.SourceSpec
@@ -132,7 +144,7 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.keepData, c.bound, c.meter, c.hold, c.queue, c.intend,
+		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.keepData, c.bound, c.meter, c.hold, c.queue, c.announce, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
 			a.leaveTurn()

@@ -37,6 +37,7 @@ type Result struct {
 	Tag        string         // "SELECT 3", "INSERT 0 1"
 	Truncated  bool           // the statement has more rows than Limit
 	Limit      int
+	Cached     bool // it is that of an earlier run, since when nothing was changed through the gateway
 }
 
 // ResultColumn describes a column of a result.
@@ -53,9 +54,11 @@ type ResultColumn struct {
 func (c *Core) Query(ctx context.Context, req Request) (*Result, error) {
 	a := &admission{caller: req.Caller, source: req.Source, sql: req.SQL, accept: onlyStateless}
 	if r := c.admit(ctx, a); r != nil {
+		a.wrote(nil)
 		return nil, r
 	}
-	res, e, r := c.run(ctx, a, req.MaxRows)
+	res, e, r := c.answer(ctx, a, req.MaxRows)
+	a.wrote(r)
 	if lost := a.finish(ctx, e); lost != nil {
 		return nil, lost
 	}

@@ -26,7 +26,7 @@ func (c *Core) judgeRaw(a *admission) {
 }
 
 func (s *Session) rawAdmission(st *preparedStatement) *admission {
-	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, judged: st.judged, bound: st.bound, place: &s.place, raw: true}
+	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, judged: st.judged, bound: st.bound, place: &s.place, writer: &s.writer, raw: true}
 }
 
 // rawNamed returns what is known of a name. It does not wait for what is under way: the server alone says what there is.

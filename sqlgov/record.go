@@ -132,12 +132,13 @@ type ending struct {
 	bytes    int64
 	sqlstate string
 	refusal  *Refusal // why the result was withheld, if it was
+	cache    string   // audit.CacheHit, or ""
 }
 
 // finish records the outcome of an admitted request. Its error means that the result must be withheld.
 func (a *admission) finish(ctx context.Context, e ending) *Refusal {
 	a.leaveTurn()
-	out := &audit.Outcome{ID: a.id, Status: e.status, Rows: e.rows, Bytes: e.bytes, SQLState: e.sqlstate,
+	out := &audit.Outcome{ID: a.id, Status: e.status, Rows: e.rows, Bytes: e.bytes, SQLState: e.sqlstate, Cache: e.cache,
 		Duration: time.Since(a.started), Time: time.Now(), Masks: a.maskStatistics(), Found: a.contentStatistics()}
 	if e.refusal != nil {
 		out.Refusal = e.refusal.told()

@@ -42,6 +42,7 @@ func (s *Session) lost(err error) error {
 	}
 	s.progress.Broadcast()
 	s.mu.Unlock()
+	s.core.closeWriter(&s.writer, len(open) > 0)
 	for _, o := range open {
 		s.finish(o, audit.Unknown)
 	}
@@ -192,8 +193,12 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 	s.names.settle(s.ended)
 	s.txStatus = r.TxStatus
 	s.timedOut.Store(false)
+	ended := s.ended
 	s.progress.Broadcast()
 	s.mu.Unlock()
+	if r.TxStatus == 'I' {
+		s.core.endWrite(&s.writer, ended)
+	}
 	for _, o := range done {
 		if o.kind == opQuery && o.refusal == nil && o.sqlstate == "" {
 			s.succeed(&op{effects: trailing(o.effects)}, -1)

@@ -51,6 +51,7 @@ type Session struct {
 	masked []byte // the row that Next has returned last
 	tally  tally
 	place  place
+	writer writer
 
 	raw    bool // see raw.go
 	asking asking
@@ -415,7 +416,15 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, settings: s.settings, path: s.path.pinned, pathless: s.path.empty, accept: s.accepts}
+		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, writer: &s.writer, settings: s.settings, path: s.path.pinned, pathless: s.path.empty, accept: s.accepts}
+}
+
+// position tells in which segment the next message of the client will be, and if a transaction or a statement before it is
+// not at its end.
+func (s *Session) position() (segment uint64, busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent, s.txStatus != 'I' || slices.ContainsFunc(s.queue, func(o *op) bool { return o.run != nil && !o.run.rehearse })
 }
 
 func oids(types []uint32) []catalog.OID {
@@ -457,6 +466,7 @@ func (s *Session) Close() error {
 	s.progress.Broadcast()
 	s.mu.Unlock()
 	err := s.wire.Close()
+	s.core.closeWriter(&s.writer, len(open) > 0)
 	for _, o := range open {
 		s.finish(o, audit.Canceled)
 	}

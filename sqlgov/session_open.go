@@ -26,6 +26,7 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	s.progress = sync.NewCond(&s.mu)
 	s.keepSettings(opt.Parameters)
 	s.raw = a.raw
+	s.writer.data, s.writer.position = a.src.Upstream.Data(), s.position
 	if r := s.open(parameter(wire.Parameters(), "server_version")); r != nil {
 		return nil, errors.Join(c.refuse(ctx, a, r), wire.Close())
 	}

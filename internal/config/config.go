@@ -92,13 +92,16 @@ type Limits struct {
 	MaxStatementTokens        int           `json:"max_statement_tokens"`
 	MaxStatements             int           `json:"max_statements"`
 	FactsCacheBytes           int64         `json:"facts_cache_bytes"`
-	MCPBodyBytes              int64         `json:"mcp_body_bytes"`
-	MCPConcurrency            int           `json:"mcp_concurrency"`
-	UpstreamConnectTimeout    time.Duration `json:"upstream_connect_timeout"`
-	UpstreamWaitTimeout       time.Duration `json:"upstream_wait_timeout"`
-	UpstreamIdleTimeout       time.Duration `json:"upstream_idle_timeout"`
-	UpstreamLifetime          time.Duration `json:"upstream_lifetime"`
-	ShutdownTimeout           time.Duration `json:"shutdown_timeout"`
+	ResultCacheBytes          int64         `json:"result_cache_bytes"`
+	// WriteLease is how long beyond its statement timeout a write of a node that is not heard of counts as under way.
+	WriteLease             time.Duration `json:"write_lease"`
+	MCPBodyBytes           int64         `json:"mcp_body_bytes"`
+	MCPConcurrency         int           `json:"mcp_concurrency"`
+	UpstreamConnectTimeout time.Duration `json:"upstream_connect_timeout"`
+	UpstreamWaitTimeout    time.Duration `json:"upstream_wait_timeout"`
+	UpstreamIdleTimeout    time.Duration `json:"upstream_idle_timeout"`
+	UpstreamLifetime       time.Duration `json:"upstream_lifetime"`
+	ShutdownTimeout        time.Duration `json:"shutdown_timeout"`
 	// StrangerFailures is how many requests of one client address that prove no identity are recorded each minute.
 	StrangerFailures int `json:"stranger_failures"`
 }

@@ -21,7 +21,7 @@ func TestDefault(t *testing.T) {
 		Listeners: Listeners{Listener{Address: "127.0.0.1:6432"}, Listener{Address: "127.0.0.1:8642"}, Listener{Address: "127.0.0.1:8643"}},
 		Store:     Store{Driver: "sqlite"}, Audit: Audit{Sync: "group", SyncInterval: 20 * time.Millisecond, RelaxedWindow: 2 * time.Second, SegmentBytes: 64 << 20,
 			Compression: "gzip", CheckpointInterval: time.Minute},
-		Limits: Limits{1000, 500, 256, 30 * time.Second, 0, 64 << 20, 10 << 20, 1_000_000, 10_000, 64 << 20, 4 << 20, 64,
+		Limits: Limits{1000, 500, 256, 30 * time.Second, 0, 64 << 20, 10 << 20, 1_000_000, 10_000, 64 << 20, 64 << 20, 30 * time.Second, 4 << 20, 64,
 			10 * time.Second, 10 * time.Second, 5 * time.Minute, time.Hour, 30 * time.Second, 60},
 		Approvals: Approvals{1000, 50, 1 << 20, 15 * time.Second, 720 * time.Hour, Webhook{}},
 		Breaker:   Breaker{5, 10 * time.Second}, Redis: Redis{Prefix: "interlock", Timeout: 250 * time.Millisecond, LostShare: 25},
@@ -71,6 +71,8 @@ limits:
   max_statement_tokens: 1000
   max_statements: 1
   facts_cache_bytes: 1GiB
+  result_cache_bytes: 2MiB
+  write_lease: 9s
   mcp_body_bytes: 2KiB
   mcp_concurrency: 2
   upstream_connect_timeout: 1s
@@ -106,7 +108,7 @@ func TestLoad(t *testing.T) {
 			Listener{Address: "[::1]:0", Disabled: true}, Listener{Address: "localhost:9"}},
 		Store: Store{"sqlite", filepath.Join(dir, "shared")}, Audit: Audit{Sync: "always", SyncInterval: 5 * time.Millisecond, RelaxedWindow: 2 * time.Second,
 			SegmentBytes: 1 << 20, Compression: "gzip", CheckpointInterval: time.Minute},
-		Limits: Limits{32, 10, 9, 90 * time.Second, 0, 65536, 64 << 10, 1000, 1, 1 << 30, 2 << 10, 2, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Hour, 0, 7},
+		Limits: Limits{32, 10, 9, 90 * time.Second, 0, 65536, 64 << 10, 1000, 1, 1 << 30, 2 << 20, 9 * time.Second, 2 << 10, 2, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Hour, 0, 7},
 		Approvals: Approvals{10, 5, 64 << 10, 5 * time.Second, 24 * time.Hour,
 			Webhook{"https://hooks.example/x", "file:" + filepath.Join(dir, "hook.secret")}},
 		Breaker: Breaker{3, time.Minute},

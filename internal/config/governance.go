@@ -184,6 +184,7 @@ func (g *governance) source(key *yaml.Node) shape {
 			{"upstream", upstreamShape(&s.Upstream)},
 			{"limits", sourceLimitsShape(&s.Limits)},
 			{"content", contentShape(&s)},
+			{"cache", cacheShape(&s.Cache)},
 			{"scan_interval", duration(&s.ScanInterval, "Time between two scans of the catalog. Default: 5m.", time.Second, 7*day, 0)},
 		},
 		done: func(*reader, func(string) *yaml.Node) { g.doc.Sources = append(g.doc.Sources, s) },

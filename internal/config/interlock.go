@@ -189,6 +189,8 @@ func limitsShape(l *Limits) shape {
 			{"max_statement_tokens", integer(&l.MaxStatementTokens, "Tokens of one SQL text.", bounds{100, 100_000_000, 1_000_000})},
 			{"max_statements", integer(&l.MaxStatements, "Statements in one SQL text.", bounds{1, 1_000_000, 10_000})},
 			{"facts_cache_bytes", size(&l.FactsCacheBytes, "Cache of analysed texts.", bounds{64 * kib, 64 * gib, 64 * mib})},
+			{"result_cache_bytes", size(&l.ResultCacheBytes, "Cache of results, of all sources that have one. A result that is larger than an eighth of it is not kept.", bounds{64 * kib, 64 * gib, 64 * mib})},
+			{"write_lease", duration(&l.WriteLease, "So much longer than its statement timeout counts a write as under way, on a source with a cache, when its node is not heard of any more.", time.Second, time.Hour, 30*time.Second)},
 			{"mcp_body_bytes", size(&l.MCPBodyBytes, "Body of one MCP request.", bounds{kib, 256 * mib, 4 * mib})},
 			{"mcp_concurrency", integer(&l.MCPConcurrency, "Calls of one identity that run at the same time over MCP.", bounds{1, 100_000, 64})},
 			{"upstream_connect_timeout", duration(&l.UpstreamConnectTimeout, "From dialling a source's server to a usable connection.", 100*time.Millisecond, 10*time.Minute, 10*time.Second)},

@@ -62,7 +62,7 @@ func identityLimitsShape(l *policy.IdentityLimits) shape {
 // redisShape describes the state that nodes share.
 func redisShape(c *Redis) shape {
 	return &object{
-		about:    "Redis, by which the nodes of a gateway share rate limits. Without it every node counts for itself.",
+		about:    "Redis, by which the nodes of a gateway share rate limits, and tell each other of writes to sources with a cache. Without it every node is alone.",
 		required: []string{"url"},
 		fields: []field{
 			{"url", text(&c.URL, "", "Reference to the URL, redis://[user:password@]host:port/database or rediss:// for TLS: env:NAME or file:PATH.", referencePattern, checkReference)},
@@ -100,5 +100,15 @@ func concurrencyFields(c *policy.Concurrency, of string) []field {
 		{"concurrency", integer(&c.Running, "Statements of "+of+" that run at the same time on this node. Without it there is no bound.", bounds{1, 100_000, 0})},
 		{"queue", integer(&c.Queue, "Statements that wait for their turn when concurrency is reached; others are refused at once. Default: none.", bounds{0, 100_000, 0})},
 		{"queue_wait", duration(&c.Wait, "How long a statement waits for its turn. Default: 5s.", time.Millisecond, 10*time.Minute, 0)},
+	}
+}
+
+// cacheShape describes for how long results of reads are kept.
+func cacheShape(c *policy.CacheSpec) shape {
+	return &object{
+		about: "Results of reads over MCP are kept and served again, until something is written through the gateway. Only for a source that nothing else writes to: what others " +
+			"change is not noticed before the time has passed.",
+		required: []string{"ttl"},
+		fields:   []field{{"ttl", duration(&c.TTL, "How old a result that is served again may be.", 100*time.Millisecond, day, 0)}},
 	}
 }

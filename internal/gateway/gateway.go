@@ -101,6 +101,7 @@ func start(ctx context.Context, cfg *config.Config, version string, log zerolog.
 	g.background.Go(func() { g.watchDocument(background) })
 	g.background.Go(func() { g.watchOmitted(background) })
 	g.background.Go(func() { g.Core.RunApprovals(background) })
+	g.background.Go(func() { g.Core.KeepWriters(background) })
 	if g.webhook != nil {
 		g.background.Go(func() { g.webhook.run(background) })
 	}
@@ -141,6 +142,8 @@ func (g *Gateway) buildCore(ctx context.Context) (err error) {
 		Secret:           config.Resolve,
 		StrangerFailures: g.cfg.Limits.StrangerFailures,
 		FactsBytes:       g.cfg.Limits.FactsCacheBytes,
+		ResultBytes:      g.cfg.Limits.ResultCacheBytes,
+		WriteLease:       g.cfg.Limits.WriteLease,
 		Limits: analyze.Limits{
 			Bytes:      int(g.cfg.Limits.MaxStatementBytes),
 			Tokens:     g.cfg.Limits.MaxStatementTokens,

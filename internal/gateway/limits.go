@@ -46,7 +46,7 @@ func (g *Gateway) shareRates() error {
 	if g.rates, err = shared.New(conf); err != nil {
 		return err
 	}
-	g.Core.Rates = g.rates
+	g.Core.Rates, g.Core.Generations = g.rates, g.rates.Generations()
 	return nil
 }
 
@@ -72,6 +72,9 @@ func (g *Gateway) limitProblems() []string {
 	var problems []string
 	if g.rates != nil && g.rates.Lost() {
 		problems = append(problems, fmt.Sprintf("Redis is lost: this node grants %d %% of each rate limit by itself", g.cfg.Redis.LostShare))
+		if g.Rules.Current().Keeps() {
+			problems = append(problems, "Redis is lost: nothing is served from caches, and writes to the data of sources with a cache are refused")
+		}
 	}
 	rs := g.Rules.Current()
 	for i := range rs.Document.Sources {

@@ -55,6 +55,8 @@ type said struct {
 	state      string // SQLSTATE; "" if it went well
 	message    string
 	retryAfter string
+	rows       string // JSON
+	cache      string
 }
 
 // call runs a statement over MCP in the modern dialect, which shows the HTTP status.
@@ -86,7 +88,10 @@ func call(t testing.TB, url, key, sql string) said {
 	if err != nil {
 		t.Error(err)
 	}
-	type reason struct{ SQLState, Message, Hint string }
+	type reason struct {
+		SQLState, Message, Hint, Cache string
+		Rows                           json.RawMessage
+	}
 	var a struct {
 		Error *struct {
 			Message string
@@ -100,7 +105,7 @@ func call(t testing.TB, url, key, sql string) said {
 	if err := json.Unmarshal(answer, &a); err != nil {
 		t.Errorf("%v in %s", err, answer)
 	}
-	s := said{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After")}
+	s := said{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After"), rows: string(a.Result.StructuredContent.Rows), cache: a.Result.StructuredContent.Cache}
 	switch {
 	case a.Error != nil:
 		s.state, s.message = a.Error.Data.SQLState, a.Error.Message
@@ -204,7 +209,7 @@ policies:
 }
 
 // sharing starts a node of a gateway that shares a database and a Redis with others.
-func sharing(t *testing.T, database, redis, document string) *gatewaytest.Gateway {
+func sharing(t *testing.T, database, redis, document string, more ...func(*config.Config)) *gatewaytest.Gateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "redis.url")
 	if err := os.WriteFile(file, []byte(redis+"\n"), 0o600); err != nil {
@@ -213,6 +218,9 @@ func sharing(t *testing.T, database, redis, document string) *gatewaytest.Gatewa
 	return gatewaytest.Start(t, gatewaytest.Options{Database: database, Governance: document, Configure: func(c *config.Config) {
 		c.Redis.URL = "file:" + file
 		c.Redis.Timeout = 10 * time.Second // a slow machine is no lost Redis
+		for _, configure := range more {
+			configure(c)
+		}
 	}})
 }
 

@@ -21,6 +21,7 @@ type Ruleset struct {
 
 	policies *policySet
 	groups   map[string]map[string]bool // members by group
+	kept     map[string][]*SourceSpec   // by the data behind them, if results are kept
 }
 
 type grantKey struct{ identity, source string }
@@ -59,6 +60,7 @@ func Compile(doc *Document) (*Ruleset, error) {
 		people:   make(map[string]*Identity, len(doc.Identities)),
 		grants:   make(map[grantKey]*grantSet),
 		groups:   compileGroups(doc),
+		kept:     compileKept(doc),
 	}
 	for i := range doc.Sources {
 		r.sources[doc.Sources[i].ID] = &doc.Sources[i]

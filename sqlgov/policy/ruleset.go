@@ -72,8 +72,10 @@ type SourceSpec struct {
 	ScanInterval time.Duration `json:"scan_interval,omitempty"`
 	Limits       SourceLimits  `json:"limits"`
 	// Content says what is looked for in free text; nil means nothing.
-	Content     *ContentSpec `json:"content,omitempty"`
-	Description string       `json:"description,omitempty"`
+	Content *ContentSpec `json:"content,omitempty"`
+	// Cache keeps results of reads over MCP.
+	Cache       CacheSpec `json:"cache,omitzero"`
+	Description string    `json:"description,omitempty"`
 }
 
 // UpstreamSpec is how to reach a PostgreSQL server.
