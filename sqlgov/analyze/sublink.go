@@ -39,7 +39,7 @@ func (a *analysis) scalarSubquery(s *scope, n *pg.SubLink) value {
 	}
 	c := &q.columns[0]
 	if n.SubLinkType == pg.SubLinkType_EXPR_SUBLINK {
-		a.out.System.Raises = a.out.System.Raises || a.conditions > 0
+		a.out.System.Raises = a.out.System.Raises || a.conditions > 0 && !oneRow(n.Subselect)
 		if a.sublinkNames == nil {
 			a.sublinkNames = map[*pg.SubLink]string{}
 		}
