@@ -95,7 +95,7 @@ type admission struct {
 	// prepared looks up a statement that the session prepared, for EXECUTE. Nil on doors without sessions.
 	prepared func(name string) (string, bool)
 	// cursors looks up a cursor that the session declared, for FETCH. Nil on doors without sessions.
-	cursors func(name string) (string, bool)
+	cursors func(name string) (string, []catalog.OID, bool)
 	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
 	accept func(*analyze.Facts) *Refusal
 	// raw is set when the statement is run as it is; see raw.go.

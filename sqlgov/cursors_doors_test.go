@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"interlock/internal/gatewaytest"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // A cursor gives what its query may give, and is judged again at each FETCH; it ends with its transaction, and no cursor that
@@ -41,4 +45,40 @@ func TestCursors(t *testing.T) {
 		}
 		at.close()
 	}
+}
+
+// Drivers declare cursors with parameters and fetch from them without: the gateway judges FETCH by the types that the parameters
+// had, and the rows are those of the values. The right rows are those of a connection without the gateway.
+func TestCursorsWithParameters(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.Options{Setup: []string{"create table t (id int, name text); insert into t select i, 'n' || i from generate_series(1, 9) i"}})
+	for _, tc := range []struct {
+		sql    string
+		params []string
+	}{
+		{"select id, name from t where id > $1 order by id", []string{"3"}},
+		{"select $1, name from t where name = $2", []string{"x", "n4"}},
+		{"select id + $1::int8 from t where id = any ($2) order by id", []string{"10", "{1,2}"}},
+		{"select $1 from t", []string{"1"}},
+	} {
+		if got, want := fetched(t, g.DSN("ana", "shop"), tc.sql, tc.params), fetched(t, g.Upstream, tc.sql, tc.params); got != want {
+			t.Errorf("%s: %s, without the gateway %s", tc.sql, got, want)
+		}
+	}
+}
+
+func fetched(t *testing.T, dsn, query string, params []string) string {
+	t.Helper()
+	conn := connectTo(t, dsn)
+	values := make([][]byte, len(params))
+	for i, p := range params {
+		values[i] = []byte(p)
+	}
+	var heard strings.Builder
+	note := func(r *pgconn.Result) { fmt.Fprintf(&heard, "%s %q %s; ", r.CommandTag, r.Rows, stateOf(r.Err)) }
+	note(conn.ExecParams(t.Context(), "begin", nil, nil, nil, nil).Read())
+	note(conn.ExecParams(t.Context(), "declare c scroll cursor for "+query, values, nil, nil, nil).Read())
+	for _, sql := range []string{"fetch 2 from c", "move 1 in c", "fetch all from c", "fetch first from c", "close c"} {
+		note(conn.ExecParams(t.Context(), sql, nil, nil, nil, nil).Read())
+	}
+	return heard.String()
 }

@@ -217,8 +217,8 @@ func (s *Session) Describe(ctx context.Context, object byte, name string, frame 
 		}
 		return s.Reject(ctx, false, noStatement(name))
 	}
-	if st.cursor {
-		return s.Reject(ctx, false, notByProtocol(name))
+	if st.cursor { // to be told of its columns takes what it takes to fetch from it
+		st = &preparedStatement{sql: "fetch from " + quoteName(name), asked: &asked{}}
 	}
 	a := s.admission(st)
 	a.rehearse, a.sentBefore = true, &st.sent

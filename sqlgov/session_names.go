@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"interlock/catalog"
 	"interlock/sqlgov/analyze"
 )
 
@@ -78,7 +79,7 @@ func (s *Session) effectsOf(f *analyze.Facts) []effect {
 			}
 			all = append(all, effect{forget: k, statement: i})
 		case analyze.Declare:
-			cursor := &preparedStatement{sql: st.Prepared, cursor: true, taken: &taken{}}
+			cursor := &preparedStatement{sql: st.Prepared, params: st.ParamTypes, cursor: true, taken: &taken{}}
 			all = append(all, effect{define: objectKey{'P', st.Name}, portalDef: cursor, statement: i})
 		case analyze.Close:
 			k := objectKey{'P', st.Name}
@@ -97,16 +98,16 @@ func (s *Session) effectsOf(f *analyze.Facts) []effect {
 
 // cursorText is the text of the DECLARE that made a cursor. A portal of the protocol is none: FETCH from one is refused as if
 // there were no such cursor.
-func (s *Session) cursorText(name string) (string, bool) {
+func (s *Session) cursorText(name string) (string, []catalog.OID, bool) {
 	st := s.lookup(objectKey{'P', name}).statement
 	if st == nil || !st.cursor {
-		return "", false
+		return "", nil, false
 	}
-	return st.sql, true
+	return st.sql, st.params, true
 }
 
 func notByProtocol(name string) *Refusal {
-	return &Refusal{Kind: Unsupported, SQLState: "0A000", Message: fmt.Sprintf("cursor %q cannot be executed or described by the protocol", name),
+	return &Refusal{Kind: Unsupported, SQLState: "0A000", Message: fmt.Sprintf("cursor %q cannot be executed by the protocol", name),
 		Hint: "Use FETCH."}
 }
 

@@ -1,7 +1,10 @@
 package analyze
 
 import (
+	"slices"
 	"strings"
+
+	"interlock/catalog"
 
 	pg "github.com/pganalyze/pg_query_go/v5"
 )
@@ -15,9 +18,7 @@ func (a *analysis) declare(n *pg.DeclareCursorStmt) {
 		unsupported(-1, "a cursor WITH HOLD, which outlives its transaction, is")
 	}
 	a.cursorQuery(n)
-	if len(a.params) > 0 {
-		unsupported(-1, "a parameter in DECLARE CURSOR is")
-	}
+	a.out.ParamTypes = slices.Clone(a.params)
 	a.becomes(Declare, n.Portalname)
 	a.out.Output = nil
 	a.out.Prepared = a.text[a.out.Start:a.out.End]
@@ -32,7 +33,7 @@ func (a *analysis) cursorQuery(n *pg.DeclareCursorStmt) {
 
 // fetch carries the facts of the cursor's query: FETCH and MOVE run more of it.
 func (a *analysis) fetch(n *pg.FetchStmt) {
-	text, ok := a.cursorText(n.Portalname)
+	text, params, ok := a.cursorText(n.Portalname)
 	if !ok {
 		fail(refuse("34000", "cursor %q does not exist", n.Portalname))
 	}
@@ -43,10 +44,10 @@ func (a *analysis) fetch(n *pg.FetchStmt) {
 	if len(stmts) != 1 || stmts[0].Stmt.GetDeclareCursorStmt() == nil {
 		unsupported(-1, "FETCH from what is not a cursor is")
 	}
-	outer := a.text
-	a.text = text
+	outer, outerParams := a.text, a.params
+	a.text, a.params = text, slices.Clone(params)
 	a.cursorQuery(stmts[0].Stmt.GetDeclareCursorStmt())
-	a.text = outer
+	a.text, a.params = outer, outerParams
 	if n.Ismove {
 		a.becomes(Move, n.Portalname)
 		a.out.Output = nil
@@ -55,15 +56,15 @@ func (a *analysis) fetch(n *pg.FetchStmt) {
 	a.becomes(Fetch, n.Portalname)
 }
 
-// cursorText is the text of the DECLARE behind a cursor: of those that this text itself has declared, else of the session's,
-// in which case the facts hold for this session only.
-func (a *analysis) cursorText(name string) (string, bool) {
+// cursorText is the text of the DECLARE behind a cursor, with the types of its parameters: of those that this text itself has
+// declared, else of the session's, in which case the facts hold for this session only.
+func (a *analysis) cursorText(name string) (text string, params []catalog.OID, ok bool) {
 	if text, ok := a.env.cursors[name]; ok {
-		return text, text != gone
+		return text, nil, text != gone // a text with several statements has no parameters
 	}
 	a.sessionBound = true
 	if _, ok := a.env.cursors[allGone]; ok || a.env.Cursor == nil {
-		return "", false
+		return "", nil, false
 	}
 	return a.env.Cursor(name)
 }

@@ -134,6 +134,8 @@ type Statement struct {
 	// Prepared is the text of a PREPARE or DECLARE statement, all of it. The caller keeps it and gives it back by
 	// Env.Prepared or Env.Cursor when the name is executed or fetched from.
 	Prepared string
+	// ParamTypes are those of the parameters of a DECLARE, which keeps their values for whoever fetches.
+	ParamTypes []catalog.OID
 	// Settings are the parameters that Set changes, and the transaction modes of Begin.
 	Settings []Setting
 	// SessionValues are the words that tell who and where the session is: current_user, current_schema and kin. They are
@@ -228,8 +230,8 @@ type Env struct {
 	// session prepared by the protocol. Nil means none.
 	Prepared func(name string) (sql string, ok bool)
 
-	// Cursor returns Statement.Prepared of the DECLARE whose cursor has a name. Nil means none.
-	Cursor func(name string) (sql string, ok bool)
+	// Cursor returns Statement.Prepared and ParamTypes of the DECLARE whose cursor has a name. Nil means none.
+	Cursor func(name string) (sql string, params []catalog.OID, ok bool)
 
 	cursors map[string]string // what cursors the text itself has declared so far
 	here    map[string]string // what the text itself has prepared so far

@@ -55,6 +55,16 @@ def big():
     conn.rollback()
 
 
+def server_side():
+    "reads through a cursor of the server, with a parameter"
+    with conn.cursor("big", binary=True) as cur:
+        cur.itersize = 500
+        cur.execute("select id, name from crm.customers where id <= %s order by id", (1200,))
+        expect("columns", [c.name for c in cur.description], ["id", "name"])
+        expect("rows", [r[0] for r in cur], list(range(1, 1201)))
+    conn.rollback()
+
+
 def copies():
     "copies a query out in binary"
     with conn.cursor().copy("copy (select id, name from crm.customers order by id limit 3) to stdout (format binary)") as copy:
@@ -74,4 +84,4 @@ def cancels():
     conn.rollback()
 
 
-run("psycopg", [types, repeated, refused, big, copies, cancels])
+run("psycopg", [types, repeated, refused, big, server_side, copies, cancels])
