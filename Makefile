@@ -60,7 +60,7 @@ microbench: setup
 
 oracle: setup
 	regress=$$(.ci/postgres-source "$${TMPDIR:-/tmp}/interlock-postgres-source") && \
-		ORACLE_GENERATE=100000 ORACLE_REGRESS="$$regress" $(GO) test -timeout 6h -v -run Oracle ./internal/oracle
+		ORACLE_GENERATE=100000 ORACLE_CANARIES=100000 ORACLE_REGRESS="$$regress" $(GO) test -timeout 6h -v -run Oracle ./internal/oracle
 
 regress: build
 	@.ci/setup postgresql-server-dev-15 python3

@@ -236,3 +236,36 @@ func TestPlaceholders(t *testing.T) {
 		}
 	}
 }
+
+// The attack: a value that a mask cannot read is passed on. Of every mask, for every type that it fits and in both formats, it
+// is an error, or nothing of it is left, and the row has nothing behind it.
+func TestNoMaskPassesOnWhatItCannotRead(t *testing.T) {
+	oids := map[string]uint32{"boolean": 16, "bytea": 17, "name": 19, "bigint": 20, "smallint": 21, "integer": 23, "text": 25, "json": 114, "real": 700, "double precision": 701,
+		"character": 1042, "character varying": 1043, "date": 1082, "timestamp without time zone": 1114, "timestamp with time zone": 1184, "numeric": 1700, "uuid": 2950, "jsonb": 3802}
+	checked, failed := 0, 0
+	for name := range samples {
+		for _, spec := range specs {
+			for _, typ := range []redact.Type{{OID: oids[name], Name: name}, {OID: 1, Name: name + "[]", Element: &redact.Type{OID: oids[name], Name: name}}} {
+				if spec.Fits(typ) != nil {
+					continue
+				}
+				for _, f := range []redact.Format{0, 1} {
+					m, err := redact.Compile(&spec, typ, f, key)
+					if err != nil {
+						t.Fatal(err)
+					}
+					checked++
+					out, err := redact.NewRow([]*redact.Masker{m}).AppendDataRow(nil, dataRow("\xff\xfe garbage \x00"), nil)
+					if err != nil {
+						failed++
+					} else if bytes.Contains(out, []byte("garbage")) {
+						t.Errorf("%v of %s in format %d: %q", spec, typ.Name, f, out)
+					}
+				}
+			}
+		}
+	}
+	if checked < 200 || failed < checked/2 {
+		t.Errorf("%d masks, of which %d fail", checked, failed)
+	}
+}
