@@ -136,7 +136,7 @@ func answered(c *attack, tr *transcript) string {
 		if slices.Contains(accepted[c.Expected], r.state) {
 			return r.state
 		}
-		if r.cut {
+		if r.cut && c.Expected == "limit" {
 			return isCut
 		}
 		if first == runs && r.state != "" {
