@@ -23,6 +23,7 @@ func TestConnectionsThatBreak(t *testing.T) {
 			"client gone mid-transaction": goneMidTransaction,
 			"client gone mid-pipeline":    goneMidPipeline,
 			"server killed mid-result":    killedMidResult,
+			"server killed mid-write":     killedMidWrite,
 			"server killed while idle":    killedWhileIdle,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -147,15 +148,31 @@ func kill(t *testing.T, g *gatewaytest.Gateway, query string) {
 	})
 }
 
+// killedMidResult ends a server that computes between its rows.
 func killedMidResult(t *testing.T, g *gatewaytest.Gateway, conn *pgconn.PgConn) {
-	rows := conn.Exec(t.Context(), "select a.* from big a, big b")
+	isShutDown(t, killedAfterFirstRow(t, g, conn, "select pg_sleep(0.01), a.* from big a"))
+}
+
+// killedMidWrite ends a server that waits for its client to read. Whether such a server still says why it goes depends on whether
+// it is in the middle of a message.
+func killedMidWrite(t *testing.T, g *gatewaytest.Gateway, conn *pgconn.PgConn) {
+	err := killedAfterFirstRow(t, g, conn, "select a.* from big a, big b")
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != "57P01" && pg.Code != "08006" || pg.Severity != "FATAL" {
+		t.Errorf("%v", err)
+	}
+}
+
+func killedAfterFirstRow(t *testing.T, g *gatewaytest.Gateway, conn *pgconn.PgConn, query string) error {
+	t.Helper()
+	rows := conn.Exec(t.Context(), query)
 	if !rows.NextResult() || !rows.ResultReader().NextRow() {
 		t.Fatal("no row")
 	}
-	kill(t, g, "select a.* from big a, big b")
+	kill(t, g, query)
 	for rows.ResultReader().NextRow() {
 	}
-	isShutDown(t, rows.Close())
+	return rows.Close()
 }
 
 func killedWhileIdle(t *testing.T, g *gatewaytest.Gateway, conn *pgconn.PgConn) {

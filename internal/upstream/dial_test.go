@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -372,7 +373,7 @@ func TestRogueRows(t *testing.T) {
 			readStartup(c)
 			_, _ = c.Write(welcome)
 			_, _ = c.Read(make([]byte, 100))
-			_, _ = c.Write(append(appendMessage(description, 'D', row), appendMessage(appendMessage(nil, 'C', "SELECT 1\x00"), 'Z', "I")...))
+			_, _ = c.Write(append(appendMessage(slices.Clone(description), 'D', row), appendMessage(appendMessage(nil, 'C', "SELECT 1\x00"), 'Z', "I")...))
 		})
 		got, err := runOn(t, newPool(t, Config{}), src, read("select 1"))
 		if !errors.Is(err, sqlgov.ErrConnectionLost) || len(got.rows) > 0 {
