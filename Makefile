@@ -3,8 +3,6 @@
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PACKAGES ?= ./...
-# The packages whose tests take longest come first, so that the others run beside them.
-SLOWEST   = ./sqlgov ./internal/gateway ./pgwire
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
 .PHONY: help setup build demo test lint bench soak clients microbench oracle regress conformance clients-mcp vuln fmt clean
@@ -35,7 +33,7 @@ demo: build
 	@bin/interlock demo
 
 test: build lint
-	$(TOOL) gotestsum --format pkgname-and-test-fails -- -race -timeout 30m $(SLOWEST) $(PACKAGES)
+	$(TOOL) gotestsum --format pkgname-and-test-fails --raw-command -- .ci/tests
 
 lint: setup
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }

@@ -166,14 +166,15 @@ func (g *Gateway) writeDocument(document string) error {
 	return os.Rename(g.documentPath()+".new", g.documentPath())
 }
 
-// awaitCatalogs waits for the first scan of every source. One that cannot be scanned is a case of its own.
+// awaitCatalogs waits for the first scan of every source, which under the race detector takes more than a second. One that cannot
+// be scanned is a case of its own.
 func (g *Gateway) awaitCatalogs() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	rs := g.Rules.Current()
 	for i := range rs.Document.Sources {
 		src := &rs.Document.Sources[i]
-		for n := 0; n < 100 && !src.Disabled && g.Catalogs.Index(src.ID) == nil; n++ {
+		for n := 0; n < 1000 && !src.Disabled && g.Catalogs.Index(src.ID) == nil; n++ {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if src.Disabled || g.Catalogs.Index(src.ID) != nil {

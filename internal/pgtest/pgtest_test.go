@@ -119,7 +119,7 @@ func TestLogHoldsErrors(t *testing.T) {
 	}
 }
 
-func TestAttacks(t *testing.T) {
+func TestAttackSchema(t *testing.T) {
 	s := Start(t)
 	svc := s.As(Attacks(t), "gov_svc", "")
 	if got := queryRow[string](t, svc, "select string_agg(name, ',' order by id) from app.customers"); got != "Alice,Bob,Carol,Victor" {
