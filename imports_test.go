@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"sqlgov/typing":     {"catalog"},
 	"sqlgov/analyze":    {"catalog", "sqlgov/typing"},
 	"sqlgov/policy":     {"catalog", "redact", "sqlgov/analyze"},
+	"sqlgov/labels":     {"catalog", "redact", "sqlgov/policy"},
 	"sqlgov/introspect": {"catalog", "sqlgov/analyze", "sqlgov/policy"},
 	"sqlgov":            {"audit", "catalog", "internal/lru", "internal/ratelimit", "redact", "sqlgov/analyze", "sqlgov/introspect", "sqlgov/policy"},
 	"pgwire":            {"sqlgov"},
@@ -48,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared",
 		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
 	"cmd/interlock": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",
-		"internal/store", "internal/upstream", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
+		"internal/store", "internal/upstream", "sqlgov", "sqlgov/analyze", "sqlgov/labels", "sqlgov/policy"},
 }
 
 // confined says which packages may import an outside package, or one below it.

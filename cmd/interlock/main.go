@@ -74,7 +74,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.PersistentFlags().StringP("config", "c", "", "configuration file (default $INTERLOCK_CONFIG, else interlock.yaml)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
-	root.AddCommand(demoCommand(), serveCommand(), checkCommand(), explainCommand(), maskCommand(), accessCommand(), policyCommand(), diffCommand(), analyzeCommand(),
+	root.AddCommand(demoCommand(), serveCommand(), checkCommand(), explainCommand(), maskCommand(), scanCommand(), accessCommand(), policyCommand(), diffCommand(), analyzeCommand(),
 		auditCommand(), approvalCommand(), keyCommand(), sourceCommand(), versionCommand())
 	for _, c := range root.Commands() {
 		strictArgs(c)
