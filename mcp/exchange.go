@@ -1,12 +1,15 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
+
+	"interlock/sqlgov"
 )
 
 // exchange is one HTTP request to the endpoint and its reply.
@@ -115,14 +118,29 @@ func (x *exchange) readBody() *failure {
 	case errors.As(err, &large):
 		return x.tooLarge()
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fail(http.StatusRequestTimeout, codeInvalidRequest, "the request's body did not arrive in time")
+		return x.abandoned(fail(http.StatusRequestTimeout, codeInvalidRequest, "the request's body did not arrive in time"))
 	case err != nil:
-		return invalid("the request's body is incomplete")
+		return x.abandoned(invalid("the request's body is incomplete"))
 	}
 	control := http.NewResponseController(x.w)
 	x.supported(control.SetReadDeadline(time.Time{}))
 	x.supported(control.SetWriteDeadline(time.Time{}))
 	return nil
+}
+
+// abandoned puts a request on record whose body never came, if it showed a key: somebody asked, and nothing was done.
+func (x *exchange) abandoned(failed *failure) *failure {
+	if x.bearer() == "" {
+		return failed
+	}
+	x.r = x.r.WithContext(context.WithoutCancel(x.r.Context())) // it ends when reading fails
+	caller, refusal := x.authenticate()
+	if refusal == nil {
+		refusal = &sqlgov.Refusal{Kind: sqlgov.Canceled, SQLState: "57014", Message: failed.message}
+	}
+	x.server.Core.RecordRefusal(x.r.Context(), caller, "", refusal)
+	x.note(refusal)
+	return failed
 }
 
 // supported logs a deadline that could not be set. It can only fail on a connection that is closed already.

@@ -189,25 +189,6 @@ func TestBodyLimits(t *testing.T) {
 	}
 }
 
-// TestHalfSentRequests: clients that go away in the middle of a request leave nothing behind and reach no tool.
-func TestHalfSentRequests(t *testing.T) {
-	server, core := newScripted()
-	addr := start(t, server)
-	whole := rawCall("2025-11-25", "select 1")
-	for i := range 200 {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprint(conn, whole[:len(whole)*i/200])
-		_ = conn.Close()
-	}
-	server.Idle()
-	if len(core.requests) != 0 {
-		t.Errorf("%d half-sent requests reached the core", len(core.requests))
-	}
-}
-
 // TestShutdownCancels: a call that outlives the grace is cancelled, and Shutdown returns only after it has ended.
 func TestShutdownCancels(t *testing.T) {
 	server, core := newScripted()

@@ -136,24 +136,6 @@ func TestPreferredStream(t *testing.T) {
 	}
 }
 
-// TestDroppedStreams: clients that close their streams leave nothing behind.
-func TestDroppedStreams(t *testing.T) {
-	server, core := newScripted()
-	server.ProgressInterval = time.Millisecond
-	addr := start(t, server)
-	for i := range 40 {
-		version := mcp.Versions[i%len(mcp.Versions)]
-		o := open(t, addr, version, "block", withToken(version, "1")...)
-		<-core.running
-		o.event()
-		_ = o.conn.Close()
-	}
-	server.Idle()
-	if server.Running("ana") != 0 {
-		t.Error("a call still runs")
-	}
-}
-
 // TestStuckStream: a client that does not read is given up, and its call with it.
 func TestStuckStream(t *testing.T) {
 	server, core := newScripted()
