@@ -1,7 +1,7 @@
-// Takes MCP clients of other people through what an agent meets: it connects, lists, asks, is refused, cancels, has a
+// Takes MCP clients of other people through what an agent meets: it connects, lists, asks, is refused, held, cancels, has a
 // wrong key, and is limited. Each step prints what the client's user sees; a step that goes otherwise than it must fails.
 // Run by the script run, in the demo's environment.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -13,6 +13,8 @@ const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 const url = process.env.INTERLOCK_MCP_URL;
 const query = (sql) => ({ name: "interlock_query", arguments: { source_id: "shop", sql } });
 const slow = "with recursive t(n) as (select 1 union all select n + 1 from t where n < 2000000000) select count(*) from t";
+
+const write = "update support.tickets set note = 'solved' where id = 7";
 
 // What a client library needs to call: connect(key) gives a client.
 async function sdk(name) {
@@ -91,6 +93,10 @@ const steps = {
     const { shown } = await outcome(() => lib.call(client, query("select name from crm.customers")));
     return must(/permission denied for table \\?"crm.customers/.test(shown), shown);
   },
+  async held({ client, lib }) {
+    const { shown, status } = await outcome(() => lib.call(client, query(write)));
+    return must(status === "queued" && /^result: .*not executed/.test(shown), shown);
+  },
   async cancel({ client, lib }) {
     const stop = new AbortController();
     let heard = 0;
@@ -121,12 +127,11 @@ async function limited({ client, lib }) {
 }
 
 const clients = { "sdk 1.11.5": await sdk("sdk-1.11"), "sdk 1.20.2": await sdk("sdk-1.20"), "sdk 1.32.2": await sdk("sdk-1.32"), "client 2.4.0": await modern(), "mcp-remote 0.15.1": await remote() };
-let passed = 0, failed = 0;
+let failed = 0;
 
 async function step(name, what, run) {
   try {
     console.log(`ok   ${name}: ${what}: ${await run()}`);
-    passed++;
   } catch (error) {
     console.log(`FAIL ${name}: ${what}: ${error.message}`);
     failed++;
@@ -140,25 +145,47 @@ for (const [name, lib] of Object.entries(clients)) {
   for (const [what, run] of Object.entries(steps)) await step(name, what, () => run({ client, lib }));
 }
 
-// The inspector's command line, in both eras.
-const inspector = (era, ...rest) => execFileSync(process.execPath, [require.resolve("@modelcontextprotocol/inspector/package.json").replace("package.json", JSON.parse(readFileSync(require.resolve("@modelcontextprotocol/inspector/package.json"))).bin["mcp-inspector"]),
-  "--cli", "--server-url", url, "--transport", "http", "--protocol-era", era, "--header", `Authorization: Bearer ${process.env.INTERLOCK_KEY_AGENT}`, "--format", "json", "-q", ...rest], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
-for (const era of ["legacy", "modern"]) {
-  const call = (sql) => inspector(era, "--method", "tools/call", "--tool-name", "interlock_query", "--tool-arg", "source_id=shop", "--tool-arg", `sql=${sql}`);
-  await step(`inspector 2.12.0 ${era}`, "list", () => must(inspector(era, "--method", "tools/list").includes("interlock_discover"), "lists interlock_discover"));
-  await step(`inspector 2.12.0 ${era}`, "query", () => must(call("select 9007199254740993 as big").includes("9007199254740993"), "the row"));
-  await step(`inspector 2.12.0 ${era}`, "refused", () => {
-    try {
-      return must(false, call("select name from crm.customers"));
-    } catch (error) {
-      const text = `${error.stdout ?? ""}${error.stderr ?? ""}`;
-      return must(error.status > 0, `exit ${error.status}: ${text.match(/permission denied for table[^\n]*?customers/)?.[0] ?? text.trim().split("\n")[0].slice(0, 120)}`);
-    }
+// The inspector's command line, in both eras. Its user cancels it by ending it.
+const inspectorDir = path.dirname(require.resolve("@modelcontextprotocol/inspector/package.json"));
+const inspectorMain = path.join(inspectorDir, JSON.parse(readFileSync(path.join(inspectorDir, "package.json"))).bin["mcp-inspector"]);
+const inspectorArgs = (era, ...rest) => [inspectorMain, "--cli", "--server-url", url, "--transport", "http", "--protocol-era", era,
+  "--header", `Authorization: Bearer ${process.env.INTERLOCK_KEY_AGENT}`, "--format", "json", "-q", ...rest];
+const asking = (sql) => ["--method", "tools/call", "--tool-name", "interlock_query", "--tool-arg", "source_id=shop", "--tool-arg", `sql=${sql}`];
+const inspector = (era, ...rest) => execFileSync(process.execPath, inspectorArgs(era, ...rest), { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+// exits runs a call that must fail with a text.
+function exits(era, sql, text) {
+  let shown;
+  try {
+    shown = inspector(era, ...asking(sql));
+  } catch (error) {
+    const all = `${error.stdout ?? ""}${error.stderr ?? ""}`;
+    return must(text.test(all), `exit ${error.status}: ${all.match(text)?.[0] ?? all.trim().split("\n")[0].slice(0, 120)}`);
+  }
+  return must(false, shown);
+}
+
+const eras = ["legacy", "modern"];
+for (const era of eras) {
+  const name = `inspector 2.12.0 ${era}`;
+  await step(name, "list", () => must(inspector(era, "--method", "tools/list").includes("interlock_discover"), "lists interlock_discover"));
+  await step(name, "query", () => must(inspector(era, ...asking("select 9007199254740993 as big")).includes("9007199254740993"), "the row"));
+  await step(name, "held", () => {
+    const shown = inspector(era, ...asking(write));
+    return must(/queued/.test(shown) && /not executed/.test(shown), "exit 0 with the text of the result");
+  });
+  await step(name, "refused", () => exits(era, "select name from crm.customers", /permission denied for table[^\n]*?customers/));
+  await step(name, "cancel", async () => {
+    const child = spawn(process.execPath, inspectorArgs(era, ...asking(slow)), { stdio: "ignore" });
+    await until("the statement to run", () => running() === 1);
+    child.kill("SIGINT");
+    await until("the statement to end", () => running() === 0);
+    return "the statement ends with the program";
   });
 }
 
 limit();
 for (const c of open) await step(c.name, "limited", () => limited(c));
+for (const era of eras) await step(`inspector 2.12.0 ${era}`, "limited", () => exits(era, "select 1", /rate limit of identity[^\n]*?reached/));
 for (const c of open) await c.client.close();
-console.log(`clients: ${passed} steps passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
