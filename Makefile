@@ -3,9 +3,11 @@
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PACKAGES ?= ./...
+# Where the servers are that bench-mcp compares with.
+MCP_SERVERS ?= $(or $(TMPDIR),/tmp)/interlock-mcp-servers
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench soak clients microbench oracle regress conformance clients-mcp vuln fmt clean
+.PHONY: help setup build demo test lint bench bench-mcp soak clients microbench oracle regress conformance clients-mcp vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -13,6 +15,7 @@ help:
 	@echo 'make build   bin/interlock'
 	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
 	@echo 'make bench   InterLock beside PgBouncer and a direct connection; BENCH="-rounds 3" sets flags'
+	@echo 'make bench-mcp  InterLock beside DBHub and MCP Toolbox (needs the network and Node.js)'
 	@echo 'make soak    mixed clients, refusals, cancels and kills for SOAK=10m, then what is left of them'
 	@echo 'make clients psql, drivers in seven languages and ORMs through the demo; CLIENTS="node java" chooses'
 	@echo 'make microbench  what the parts cost'
@@ -44,6 +47,10 @@ lint: setup
 bench: build
 	@.ci/setup pgbouncer
 	$(GO) run ./internal/bench $(BENCH)
+
+bench-mcp: build
+	@testdata/clients/mcp/install "$(MCP_SERVERS)" internal/bench
+	$(GO) run ./internal/bench -mcp "$(MCP_SERVERS)" $(BENCH)
 
 soak: build
 	$(GO) run ./internal/bench -scale 1 -soak $(or $(SOAK),10m)

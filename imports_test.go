@@ -64,7 +64,7 @@ var confined = map[string][]string{
 	"github.com/redis/go-redis":              {"internal/shared"},
 	"github.com/sony/gobreaker":              {"internal/breaker"},
 	"github.com/spf13/cobra":                 {"cmd/interlock"},
-	"net/http":                               {"mcp", "internal/admin", "internal/auditship", "internal/identity", "internal/gateway", "cmd/interlock"},
+	"net/http":                               {"mcp", "internal/admin", "internal/auditship", "internal/bench", "internal/identity", "internal/gateway", "cmd/interlock"},
 	"flag":                                   {"cmd/interlock", "internal/bench"},
 	"os":                                     {"audit", "cmd/interlock", "internal/bench", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/gatewaytest", "internal/identity", "internal/pgtest", "internal/store"},
 	"github.com/santhosh-tekuri/jsonschema/": {},

@@ -1,6 +1,6 @@
 // Command bench measures InterLock beside PgBouncer and a direct connection, in turn and on the same PostgreSQL, and
-// prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer. With -soak it looks for
-// what goes wrong instead; see soak.go.
+// prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer. With -mcp it measures
+// the MCP door beside other MCP servers for PostgreSQL, see mcp.go; with -soak it looks for what goes wrong, see soak.go.
 //
 // InterLock has everything on: a grant of each table to the identity that asks, and the audit log with its default
 // durability. PgBouncer is in session mode. Processor time is that of the proxy's process alone, without PostgreSQL and
@@ -29,6 +29,7 @@ type options struct {
 	clients   []int
 	output    string
 	soak      time.Duration
+	mcp       string // directory of the MCP servers to compare with; "" to compare with PgBouncer
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.StringVar(&clients, "clients", "1,8,32", "numbers of clients")
 	flag.StringVar(&o.output, "o", "", "file to append the report to; default: standard output")
 	flag.DurationVar(&o.soak, "soak", 0, "instead of measuring, let mixed clients, refusals, cancels and kills go on for so long, and count what is left")
+	flag.StringVar(&o.mcp, "mcp", "", "instead of PgBouncer, compare with the MCP servers that npm has installed in this directory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -75,7 +77,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.soak > 0 {
 		return soak(ctx, p, o.soak)
 	}
-	r := &report{}
+	r := newReport(o)
 	for _, w := range workloads(o) {
 		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), w.name)
 		if err := w.measure(ctx, p, o.rounds, r); err != nil {

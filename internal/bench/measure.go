@@ -18,18 +18,27 @@ import (
 type workload struct {
 	name string
 	unit string
-	// do returns how much was done in a second, and how many statements (or rows) that were in all.
-	do func(ctx context.Context, dsn string) (rate float64, count int64, err error)
+	do   func(context.Context, *target) (work, error)
+}
+
+// work is what was done.
+type work struct {
+	rate     float64       // a second
+	count    int64         // statements, or rows
+	p50, p99 time.Duration // of the time that a request took; 0 if that was not measured
 }
 
 // sample is one measurement.
 type sample struct {
-	rate float64       // done a second
+	work
 	cpu  time.Duration // of the proxy, for each thing done
 	peak int64         // memory of the proxy at its highest, in bytes
 }
 
 func workloads(o *options) []workload {
+	if o.mcp != "" {
+		return mcpWorkloads(o)
+	}
 	var all []workload
 	for _, mode := range []string{"simple", "extended", "prepared"} {
 		for _, n := range o.clients {
@@ -50,25 +59,24 @@ var (
 )
 
 func pgbench(o *options, name string, args ...string) workload {
-	return workload{name, "tps", func(ctx context.Context, dsn string) (float64, int64, error) {
+	return workload{name, "tps", func(ctx context.Context, t *target) (w work, err error) {
 		all := append([]string{"-n", "-j", "2", "-T", strconv.Itoa(o.seconds)}, args...)
-		out, err := exec.CommandContext(ctx, "pgbench", append(all, dsn)...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "pgbench", append(all, t.dsn)...).CombinedOutput()
 		tps, count := tpsLine.FindSubmatch(out), countLine.FindSubmatch(out)
 		if err != nil || tps == nil || count == nil {
-			return 0, 0, fmt.Errorf("pgbench: %w\n%s", err, out)
+			return w, fmt.Errorf("pgbench: %w\n%s", err, out)
 		}
-		rate, err := strconv.ParseFloat(string(tps[1]), 64)
-		if err != nil {
-			return 0, 0, err
+		if w.rate, err = strconv.ParseFloat(string(tps[1]), 64); err != nil {
+			return w, err
 		}
-		n, err := strconv.ParseInt(string(count[1]), 10, 64)
-		return rate, n, err
+		w.count, err = strconv.ParseInt(string(count[1]), 10, 64)
+		return w, err
 	}}
 }
 
 // bigResult reads a large result and looks at no value of it.
-func bigResult(ctx context.Context, dsn string) (float64, int64, error) {
-	return timed(ctx, dsn, func(conn *pgconn.PgConn) (int64, error) {
+func bigResult(ctx context.Context, t *target) (work, error) {
+	return timed(ctx, t, func(conn *pgconn.PgConn) (int64, error) {
 		result := conn.ExecParams(ctx, "select id, name, amount, seen, note from bench_rows", nil, nil, nil, nil)
 		var n int64
 		for result.NextRow() {
@@ -79,22 +87,22 @@ func bigResult(ctx context.Context, dsn string) (float64, int64, error) {
 	})
 }
 
-func copyOut(ctx context.Context, dsn string) (float64, int64, error) {
-	return timed(ctx, dsn, func(conn *pgconn.PgConn) (int64, error) {
+func copyOut(ctx context.Context, t *target) (work, error) {
+	return timed(ctx, t, func(conn *pgconn.PgConn) (int64, error) {
 		tag, err := conn.CopyTo(ctx, io.Discard, "copy bench_rows to stdout")
 		return tag.RowsAffected(), err
 	})
 }
 
-func timed(ctx context.Context, dsn string, do func(*pgconn.PgConn) (int64, error)) (float64, int64, error) {
-	conn, err := pgconn.Connect(ctx, dsn)
+func timed(ctx context.Context, t *target, do func(*pgconn.PgConn) (int64, error)) (work, error) {
+	conn, err := pgconn.Connect(ctx, t.dsn)
 	if err != nil {
-		return 0, 0, err
+		return work{}, err
 	}
 	defer conn.Close(ctx)
 	begun := time.Now()
 	n, err := do(conn)
-	return float64(n) / time.Since(begun).Seconds(), n, err
+	return work{rate: float64(n) / time.Since(begun).Seconds(), count: n}, err
 }
 
 // measure lets the targets do the work in turn, round by round, so that what else the machine does meets all of them.
@@ -118,15 +126,14 @@ func (w *workload) once(ctx context.Context, t *target) (s sample, err error) {
 	if err != nil {
 		return s, err
 	}
-	rate, count, err := w.do(ctx, t.dsn)
-	if err != nil {
+	if s.work, err = w.do(ctx, t); err != nil {
 		return s, err
 	}
 	after, err := t.processorTime()
 	if err != nil {
 		return s, err
 	}
-	s.rate, s.cpu = rate, (after-before)/time.Duration(max(count, 1))
+	s.cpu = (after - before) / time.Duration(max(s.count, 1))
 	s.peak, err = t.peakMemory()
 	return s, err
 }

@@ -27,6 +27,7 @@ type place struct {
 type target struct {
 	name string
 	dsn  string
+	mcp  endpoint  // instead of dsn, for a server of MCP
 	cmd  *exec.Cmd // the proxy; nil for the direct way
 	log  bytes.Buffer
 }
@@ -68,6 +69,9 @@ func build(ctx context.Context, o *options) (p *place, err error) {
 		if err := run(ctx, "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", schema, "-c", "vacuum analyze bench_rows"); err != nil {
 			return p, err
 		}
+	}
+	if o.mcp != "" {
+		return p, p.startServers(ctx, o)
 	}
 	p.targets = append(p.targets, &target{name: direct, dsn: dsn})
 	if o.soak == 0 {
@@ -140,6 +144,8 @@ governance: %[1]s/governance.yaml
 listeners:
   pgwire:
     address: 127.0.0.1:%[2]d
+  mcp:
+    address: 127.0.0.1:%[3]d
 log:
   level: warn
 `
@@ -167,26 +173,39 @@ identities:
 `
 
 func (p *place) startInterLock(ctx context.Context, program string) error {
+	t, config, err := p.configure(ctx, program)
+	if err != nil {
+		return err
+	}
+	return p.start(ctx, t, program, "serve", "--config", config)
+}
+
+// configure writes the configuration of an InterLock, and makes the key of the one who asks.
+func (p *place) configure(ctx context.Context, program string) (t *target, config string, err error) {
 	port, err := freePort()
 	if err != nil {
-		return err
+		return nil, "", err
+	}
+	mcpPort, err := freePort()
+	if err != nil {
+		return nil, "", err
 	}
 	if err := os.Mkdir(filepath.Join(p.dir, "data"), 0o700); err != nil {
-		return err
+		return nil, "", err
 	}
 	if _, err := p.write("governance.yaml", fmt.Sprintf(governance, p.cluster.Host(), p.cluster.Port(), cluster.Superuser)); err != nil {
-		return err
+		return nil, "", err
 	}
-	config, err := p.write("interlock.yaml", fmt.Sprintf(gatewayConfig, p.dir, port))
+	if config, err = p.write("interlock.yaml", fmt.Sprintf(gatewayConfig, p.dir, port, mcpPort)); err != nil {
+		return nil, "", err
+	}
+	out, err := exec.CommandContext(ctx, program, "key", "create", "clerk", "--config", config).Output()
 	if err != nil {
-		return err
+		return nil, "", fmt.Errorf("making a key: %w", err)
 	}
-	key, err := exec.CommandContext(ctx, program, "key", "create", "clerk", "--config", config).Output()
-	if err != nil {
-		return fmt.Errorf("making a key: %w", err)
-	}
-	t := &target{name: interlock, dsn: fmt.Sprintf("postgres://clerk:%s@127.0.0.1:%d/bench?sslmode=disable", strings.TrimSpace(string(key)), port)}
-	return p.start(ctx, t, program, "serve", "--config", config)
+	key := strings.TrimSpace(string(out))
+	return &target{name: interlock, dsn: fmt.Sprintf("postgres://clerk:%s@127.0.0.1:%d/bench?sslmode=disable", key, port),
+		mcp: endpoint{url: fmt.Sprintf("http://127.0.0.1:%d/mcp", mcpPort), key: key, tool: "interlock_query"}}, config, nil
 }
 
 // start starts a proxy and waits until it answers.
@@ -201,7 +220,7 @@ func (p *place) start(ctx context.Context, t *target, program string, args ...st
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
-		err := run(ctx, "psql", "-qXAt", "-d", t.dsn, "-c", "select count(*) from pgbench_branches")
+		err := t.answers(ctx)
 		if err == nil {
 			return nil
 		}
@@ -211,6 +230,14 @@ func (p *place) start(ctx context.Context, t *target, program string, args ...st
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// answers tells if a proxy is up, by asking something.
+func (t *target) answers(ctx context.Context) error {
+	if t.dsn != "" {
+		return run(ctx, "psql", "-qXAt", "-d", t.dsn, "-c", "select count(*) from pgbench_branches")
+	}
+	return t.mcp.ask(ctx, pointQuery.sql(1), pointQuery.shows(1))
 }
 
 func (p *place) tearDown() {
