@@ -60,7 +60,10 @@ const canariesData = `
 create schema canary;
 create table canary.people (id int primary key, name text, secret text, code varchar, tags text[], doc jsonb, amount numeric, born date);
 create table canary.orders (id bigint primary key, person int references canary.people, card text, note text);
-create view canary.cards as select o.id, p.name, p.secret, upper(o.card) as card from canary.people p join canary.orders o on o.person = p.id;
+create view canary.cards as select o.id, p.name, p.secret, upper(o.card) as card from canary.people p join canary.orders o on o.person = p.id;`
+
+const canariesRows = `
+truncate canary.people, canary.orders;
 insert into canary.people values (1, 'Ana', 'ζξψϟζζξψ', 'ξψζϟξ', '{ψψζξ,ζϟ}', '{"k": 1, "token": "ϟζξψξ"}', 7776123.456789, '2026-01-01'),
 	(2, 'a', 'ψζζϟξξψζ', 'ϟϟξζψ', '{ξζψ}', '{"token": ["ζψϟξ"]}', 7776124.456789, '1999-12-31'), (42, 'v', 'ξϟψζζψξϟ', null, '{}', '{}', 7776125.456789, null);
 insert into canary.orders values (1, 1, 'ζϟζξψψξζ', 'a'), (7, 42, 'ψξϟξζψϟϟ', 'w');`
@@ -169,7 +172,8 @@ func (c *client) run(t *testing.T, sql string, extended bool) error {
 func TestOracleCanaries(t *testing.T) {
 	t.Setenv("CANARY_TEST_KEY", "a secret of the tests")
 	count, seed := setting(t, "ORACLE_CANARIES", 200), setting(t, "ORACLE_SEED", 1)
-	dsn := pgtest.Start(t).Database(t, canariesData)
+	server := pgtest.Start(t)
+	dsn := server.Database(t, canariesData)
 	invented := oracle.NewGenerator(newJudge(t, dsn).index, []string{"canary"}, uint64(seed))
 	var log bytes.Buffer
 	g := gatewaytest.Start(t, gatewaytest.Options{Database: dsn, Governance: canariesDocument, Log: zerolog.New(zerolog.SyncWriter(&log))})
@@ -177,6 +181,9 @@ func TestOracleCanaries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 16))
 	var ran, masked, proven int
 	for i := range count {
+		if i%50 == 0 { // what is invented for MCP is not rolled back, and would leave no canary
+			server.Exec(t, dsn, canariesRows)
+		}
 		sql := denser(rng)
 		if i%2 == 0 {
 			sql = invented.Statement().String()
@@ -204,7 +211,7 @@ func TestOracleCanaries(t *testing.T) {
 		}
 	}
 	t.Logf("%d statements, %d ran, %d showed the fixed mask; of those about masked columns among the first 1000, %d leak without the gateway", count, ran, masked, proven)
-	if ran < count/10 || proven < min(count, 1000)/10 || masked < min(count, 1000)/100 {
+	if ran < count/10 || proven < min(count, 1000)/10 || masked < count/100 {
 		t.Error("too few statements show anything")
 	}
 
