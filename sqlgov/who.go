@@ -23,6 +23,8 @@ type Accessor struct {
 	Role    string `json:"role"`
 	Pattern string `json:"pattern"`
 	Line    int    `json:"line"`
+	// Mask is what a column that is read is masked by; "null" shows nothing.
+	Mask string `json:"mask,omitempty"`
 	// Policies are those that a statement that does nothing else would meet.
 	Policies []policy.Match `json:"policies,omitempty"`
 }
@@ -59,7 +61,7 @@ func WhoCan(rules *policy.Ruleset, index *catalog.Index, source, resource string
 }
 
 func accessor(who, source string, p *probe, d *policy.Decision) Accessor {
-	a := Accessor{Identity: who, Source: source, Action: p.action, Object: p.object, View: p.view, Verdict: d.Verdict, Depends: !d.Settled()}
+	a := Accessor{Identity: who, Source: source, Action: p.action, Object: p.object, View: p.view, Verdict: d.Verdict, Depends: !d.Settled(), Mask: maskShown(d).name()}
 	for _, r := range d.Reasons {
 		switch {
 		case r.Policy != nil:
@@ -93,7 +95,13 @@ func probesOf(index *catalog.Index, resource string) ([]probe, error) {
 			return nil, fmt.Errorf("the catalog has no column %s", resource)
 		}
 	}
-	return append(tableProbes(target, resource), viewProbes(index, target)...), nil
+	probes := tableProbes(target, resource)
+	if target.Name != "" {
+		if facts, err := reading(index, rel, target.Name); err == nil {
+			probes[0].facts = facts // with what it shows
+		}
+	}
+	return append(probes, viewProbes(index, target)...), nil
 }
 
 func functionProbes(index *catalog.Index, parts []string, resource string) ([]probe, error) {
@@ -143,8 +151,7 @@ func viewProbes(index *catalog.Index, target analyze.Column) []probe {
 			continue
 		}
 		for k := range rel.Columns {
-			table, column := quoteList([]string{rel.Schema})+"."+quoteList([]string{rel.Name}), quoteList([]string{rel.Columns[k].Name})
-			facts, err := analyze.Analyze("select "+column+" from "+table, analyze.Env{Catalog: index, SearchPath: index.Snapshot.SearchPath})
+			facts, err := reading(index, rel, rel.Columns[k].Name)
 			if err == nil && slices.ContainsFunc(facts.Statements[0].Output[0].Columns, derives) {
 				probes = append(probes, probe{policy.TableSelect, strings.Join([]string{rel.Schema, rel.Name, rel.Columns[k].Name}, "."), true, facts})
 			}

@@ -84,6 +84,9 @@ func accessorLine(a *sqlgov.Accessor) string {
 	if a.Role != "" {
 		line += fmt.Sprintf(": role %s allows %s, line %d", a.Role, a.Pattern, a.Line)
 	}
+	if a.Mask != "" {
+		line += ", masked by " + a.Mask
+	}
 	for i := range a.Policies {
 		line += "\n         " + policyLine(&a.Policies[i])
 	}

@@ -95,7 +95,7 @@ func (c *checker) fits(path []string, line int, ix *catalog.Index, rule *maskRul
 				continue
 			}
 			if err := rule.mask.Fits(MaskType(ix, col.Type, col.TypeMod)); err != nil {
-				c.report(path, line, "mask %q cannot be put on %s: %s", rule.With, tableName(rel)+"."+quoteIdent(col.Name), fmt.Sprint(err))
+				c.report(path, line, "mask %q cannot be put on %s: %s", rule.With, TableName(rel)+"."+quoteIdent(col.Name), fmt.Sprint(err))
 			}
 		}
 	}

@@ -78,7 +78,7 @@ type difference struct {
 
 func (c *difference) relation(rel *catalog.Relation) {
 	for _, action := range []Action{TableSelect, TableDescribe, TableInsert, TableUpdate} {
-		change := c.change(action, tableName(rel))
+		change := c.change(action, TableName(rel))
 		old, now := c.before.scopeOrNone(action, rel), c.after.scopeOrNone(action, rel)
 		for i := range rel.Columns {
 			name := rel.Columns[i].Name
@@ -87,7 +87,7 @@ func (c *difference) relation(rel *catalog.Relation) {
 		c.keep(change)
 	}
 	for _, action := range []Action{TableDelete, TableTruncate} {
-		change := c.change(action, tableName(rel))
+		change := c.change(action, TableName(rel))
 		old, now := c.before.scopeOrNone(action, rel).table(), c.after.scopeOrNone(action, rel).table()
 		change.note(change.Object, old != nil && old.effect == Allow, now != nil && now.effect == Allow)
 		c.keep(change)

@@ -23,9 +23,9 @@ func (a *Asset) Name() string {
 		return quoteIdent(a.Function.Schema) + "." + quoteIdent(a.Function.Name) + "(" + a.Function.Signature + ")"
 	}
 	if a.Column != nil {
-		return tableName(a.Relation) + "." + quoteIdent(a.Column.Name)
+		return TableName(a.Relation) + "." + quoteIdent(a.Column.Name)
 	}
-	return tableName(a.Relation)
+	return TableName(a.Relation)
 }
 
 // Assets returns what an identity may find in a source, by name, each relation before its columns and functions last. It

@@ -65,5 +65,5 @@ func numberOf(rel *catalog.Relation, column string) int16 {
 
 // ColumnName is how a governance document names a column.
 func ColumnName(rel *catalog.Relation, column string) string {
-	return tableName(rel) + "." + quoteIdent(column)
+	return TableName(rel) + "." + quoteIdent(column)
 }

@@ -44,7 +44,7 @@ type exposure struct {
 	seen analyze.Column
 }
 
-func (e *exposure) name() string { return tableName(e.rel) + "." + quoteIdent(e.col.Name) }
+func (e *exposure) name() string { return TableName(e.rel) + "." + quoteIdent(e.col.Name) }
 
 // masking finds what masks mean for a decision.
 type masking struct {

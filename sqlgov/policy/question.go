@@ -141,11 +141,11 @@ func (q *question) listed(d dimension) []string {
 	}
 	switch d {
 	case byTable:
-		q.relations(func(rel *catalog.Relation, _ bool) { add(tableName(rel)) })
+		q.relations(func(rel *catalog.Relation, _ bool) { add(TableName(rel)) })
 	case byWritten:
 		q.relations(func(rel *catalog.Relation, written bool) {
 			if written {
-				add(tableName(rel))
+				add(TableName(rel))
 			}
 		})
 	case byColumn:
@@ -153,7 +153,7 @@ func (q *question) listed(d dimension) []string {
 		prefix := ""
 		q.columns(func(rel *catalog.Relation, column string) {
 			if rel != last {
-				last, prefix = rel, tableName(rel)+"."
+				last, prefix = rel, TableName(rel)+"."
 			}
 			add(prefix + quoteIdent(column))
 		})
@@ -171,7 +171,8 @@ func (q *question) listed(d dimension) []string {
 	return names
 }
 
-func tableName(rel *catalog.Relation) string {
+// TableName is how a governance document names a table.
+func TableName(rel *catalog.Relation) string {
 	return quoteIdent(rel.Schema) + "." + quoteIdent(rel.Name)
 }
 
