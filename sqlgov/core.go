@@ -92,10 +92,9 @@ type admission struct {
 	started time.Time
 	bound   bindFrame // parameters of the statement, if the ruleset keeps full texts or the statement may be held
 	portal  bool      // it is run from a portal, so it was bound
-	// prepared looks up a statement that the session prepared, for EXECUTE. Nil on doors without sessions.
-	prepared func(name string) (string, bool)
-	// cursors looks up a cursor that the session declared, for FETCH. Nil on doors without sessions.
-	cursors func(name string) (string, []catalog.OID, bool)
+	// stored looks up what the session prepared ('S'), for EXECUTE, or the cursor that it declared ('P'), for FETCH; nil if
+	// there is none. It is nil itself on doors without sessions.
+	stored func(objectKey) *preparedStatement
 	// accept lets a door turn down what it cannot carry, after the analysis. It may be nil.
 	accept func(*analyze.Facts) *Refusal
 	// raw is set when the statement is run as it is; see raw.go.

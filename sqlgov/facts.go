@@ -98,7 +98,7 @@ func (c *Core) judgeTemplate(a *admission, key factsKey, template string) *analy
 
 // judgeText sets a.judged to the facts of a.sql itself.
 func (c *Core) judgeText(a *admission, key factsKey) *analyze.Error {
-	facts, e := c.analyseText(a, a.sql)
+	facts, e := c.analyseText(a, a.sql, false)
 	if e != nil {
 		return e
 	}
@@ -109,14 +109,16 @@ func (c *Core) judgeText(a *admission, key factsKey) *analyze.Error {
 	return nil
 }
 
-// analyseText analyses a text in the place of the admission's.
-func (c *Core) analyseText(a *admission, text string) (*analyze.Facts, *analyze.Error) {
+// analyseText analyses a text in the place of the admission's. What it executes or fetches from is taken as the caller wrote
+// it, or as it was sent.
+func (c *Core) analyseText(a *admission, text string, sent bool) (*analyze.Facts, *analyze.Error) {
+	names := storedTexts{a.stored, sent}
 	facts, err := analyze.Analyze(text, analyze.Env{
 		Catalog:    a.index,
 		ParamTypes: a.params,
 		SearchPath: a.index.Snapshot.SearchPath,
-		Prepared:   a.prepared,
-		Cursor:     a.cursors,
+		Prepared:   names.prepared,
+		Cursor:     names.cursor,
 		Limits:     c.Limits,
 		Watched:    introspect.Watched,
 	})

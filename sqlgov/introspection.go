@@ -14,7 +14,7 @@ import (
 // rewritten is what is sent in the place of a text that asks PostgreSQL's catalogs.
 type rewritten struct {
 	*introspect.Text
-	facts   *analyze.Facts // of the text that is sent: the second witness holds results against it
+	facts   *analyze.Facts // of what is sent: the second witness holds results against it. Nil if that is the caller's own text
 	problem *introspect.Problem
 }
 
@@ -77,13 +77,10 @@ func (c *Core) rewrite(a *admission) *Refusal {
 	if a.decision.needs == nil {
 		return a.stale()
 	}
-	c.rewrites.open()
-	key := rewriteKey{sightKey{a.rules, a.index, a.caller.Identity, a.source}, a.judged}
-	w, ok := c.rewrites.texts.Get(key)
-	if !ok {
-		w = c.written(a, key.sightKey)
-		c.rewrites.texts.Add(key, w, w.cost())
+	if r := c.storedStill(a); r != nil {
+		return r
 	}
+	w := c.writtenOnce(a)
 	if p := w.problem; p != nil {
 		r := &Refusal{Kind: Denied, SQLState: p.SQLState, Message: p.Message, Hint: p.Hint, Position: characters(a.sql, p.Position)}
 		if p.SQLState == "0A000" {
@@ -91,10 +88,82 @@ func (c *Core) rewrite(a *admission) *Refusal {
 		}
 		return r
 	}
-	if w.Changed {
+	if w.facts != nil {
 		a.written = w
 	}
 	return a.stale()
+}
+
+// storedStill checks that the queries which a text runs by name were sent as they would be now. What the text itself stores is
+// rewritten with it.
+func (c *Core) storedStill(a *admission) *Refusal {
+	here := map[objectKey]bool{}
+	for i := range a.judged.facts.Statements {
+		st := &a.judged.facts.Statements[i]
+		key := objectKey{'P', st.Name}
+		switch st.Kind {
+		case analyze.Prepare:
+			here[objectKey{'S', st.Name}] = true
+			continue
+		case analyze.Declare:
+			here[key] = true
+			continue
+		case analyze.Execute:
+			key.kind = 'S'
+		case analyze.Fetch, analyze.Move:
+		default:
+			continue
+		}
+		if here[key] {
+			continue
+		}
+		def := storedTexts{stored: a.stored}.get(key)
+		if def == nil {
+			return outdated()
+		}
+		if sent, ok := c.sentNow(a, def); !ok || sent != def.sent {
+			return outdated()
+		}
+	}
+	return nil
+}
+
+// store notes what is sent for a query that a statement of a text stores under a name.
+func (c *Core) store(a *admission, st *preparedStatement) *preparedStatement {
+	if a.decision != nil && a.decision.needs != nil {
+		st.sent, _ = c.sentNow(a, st)
+	}
+	return st
+}
+
+// sentNow is what would be sent now for a query that is stored under a name, "" for its own text. It is not ok if the query is not
+// allowed now.
+func (c *Core) sentNow(a *admission, st *preparedStatement) (sent string, ok bool) {
+	now := *a
+	now.sql, now.params, now.judged, now.written, now.sentBefore = st.sql, st.params, nil, nil, nil
+	if e := c.judge(&now); e != nil {
+		return "", false
+	}
+	now.decision = now.judged.decide(&now)
+	if now.decision.Verdict == policy.Refused || now.decision.needs == nil {
+		return "", now.decision.Verdict != policy.Refused
+	}
+	now.written = c.writtenOnce(&now)
+	return now.replacement(), now.written.problem == nil
+}
+
+// writtenOnce writes the admission's text, or takes what was written for the same facts before.
+func (c *Core) writtenOnce(a *admission) *rewritten {
+	c.rewrites.open()
+	key := rewriteKey{sightKey{a.rules, a.index, a.caller.Identity, a.source}, a.judged}
+	if w, ok := c.rewrites.texts.Get(key); ok {
+		return w
+	}
+	w := c.written(a, key.sightKey)
+	if !a.judged.facts.SessionBound {
+		c.rewrites.texts.Add(key, w, w.cost())
+	}
+	return w
 }
 
 func (w *rewritten) cost() int64 {
@@ -107,10 +176,10 @@ func (w *rewritten) cost() int64 {
 
 func (c *Core) written(a *admission, key sightKey) *rewritten {
 	text, problem := c.sight(key).Rewrite(a.sql, a.judged.facts, *a.decision.needs)
-	if problem != nil || !text.Changed {
+	if problem != nil || !text.Changed && !a.judged.facts.SessionBound {
 		return &rewritten{Text: text, problem: problem}
 	}
-	facts, e := c.analyseText(a, text.SQL)
+	facts, e := c.analyseText(a, text.SQL, true)
 	if e != nil || !sameResult(a.judged.facts, facts) {
 		c.Log.Debug().Str("source", a.source).AnErr("cause", asError(e)).Msg("a statement on the catalogs cannot be rewritten")
 		return &rewritten{problem: &introspect.Problem{SQLState: "0A000", Message: "this way of reading the system catalogs is not supported by this gateway",
@@ -159,7 +228,7 @@ func (a *admission) text() string {
 
 // replacement is what is sent instead of the caller's text, "" if nothing is.
 func (a *admission) replacement() string {
-	if a.written != nil {
+	if a.written != nil && a.written.problem == nil && a.written.Changed {
 		return a.written.SQL
 	}
 	return ""
@@ -192,6 +261,10 @@ func (a *admission) stale() *Refusal {
 	if a.sentBefore == nil || *a.sentBefore == a.replacement() {
 		return nil
 	}
+	return outdated()
+}
+
+func outdated() *Refusal {
 	return &Refusal{Kind: Unsupported, SQLState: "0A000", Message: "cached plan must not change result type",
 		Detail: "What you may see of the system catalogs has changed since the statement was prepared.", Hint: "Prepare it again."}
 }

@@ -16,6 +16,14 @@ type preparedStatement struct {
 	ran    bool          // of a portal: it was executed before. Of the goroutine that takes the client's messages
 }
 
+// text is the text that a statement was prepared from, as the caller wrote it or as the server has it.
+func (st *preparedStatement) text(sent bool) string {
+	if sent && st.sent != "" {
+		return st.sent
+	}
+	return st.sql
+}
+
 // assigns reports if the statement writes parameters into columns as they are.
 func (st *preparedStatement) assigns() bool {
 	if st.judged == nil {

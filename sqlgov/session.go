@@ -143,7 +143,7 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 		return s.sendAlone(ctx, a, frame)
 	}
 	s.tally.statements.Add(1)
-	effects := s.effectsOf(a.judged.facts)
+	effects := s.effectsOf(a)
 	o := &op{kind: opQuery, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, &taken{}), copy: copying{expected: copiesIn(a.judged.facts)}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
 	switch q := a.recheckFor(true); {
@@ -267,7 +267,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 	}
 	st.ran = true
 	s.tally.statements.Add(1)
-	effects := s.effectsOf(a.judged.facts)
+	effects := s.effectsOf(a)
 	o := &op{kind: opExecute, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, st.taken), asked: st.asked, formats: st.format,
 		copy: copying{expected: copiesIn(a.judged.facts)}}
 	return s.sendAsked(o, s.recheckPortal(a, st.asked), frame)
@@ -416,7 +416,7 @@ func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
 	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, prepared: s.preparedText, cursors: s.cursorText, place: &s.place, writer: &s.writer, settings: s.settings, path: s.path.pinned, pathless: s.path.empty, accept: s.accepts}
+		bound: st.bound, stored: s.storedUnder, place: &s.place, writer: &s.writer, settings: s.settings, path: s.path.pinned, pathless: s.path.empty, accept: s.accepts}
 }
 
 // position tells in which segment the next message of the client will be, and if a transaction or a statement before it is

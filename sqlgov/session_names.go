@@ -8,12 +8,43 @@ import (
 	"interlock/sqlgov/analyze"
 )
 
-func (s *Session) preparedText(name string) (string, bool) {
-	st := s.lookup(objectKey{'S', name}).statement
+// storedUnder is what EXECUTE or FETCH of a name runs. A portal of the protocol is no cursor: FETCH from one is refused as if
+// there were none.
+func (s *Session) storedUnder(key objectKey) *preparedStatement {
+	st := s.lookup(key).statement
+	if st != nil && key.kind == 'P' && !st.cursor {
+		return nil
+	}
+	return st
+}
+
+// storedTexts gives the analyser the texts behind names: as the caller wrote them, or as they were sent.
+type storedTexts struct {
+	stored func(objectKey) *preparedStatement
+	sent   bool
+}
+
+func (t storedTexts) prepared(name string) (string, bool) {
+	st := t.get(objectKey{'S', name})
 	if st == nil {
 		return "", false
 	}
-	return st.sql, true
+	return st.text(t.sent), true
+}
+
+func (t storedTexts) cursor(name string) (string, []catalog.OID, bool) {
+	st := t.get(objectKey{'P', name})
+	if st == nil {
+		return "", nil, false
+	}
+	return st.text(t.sent), st.params, true
+}
+
+func (t storedTexts) get(key objectKey) *preparedStatement {
+	if t.stored == nil {
+		return nil
+	}
+	return t.stored(key)
 }
 
 // lookup finds a statement or portal as it will be when the server comes to the message that names it. If an earlier
@@ -65,13 +96,14 @@ func noPortal(name string) *Refusal {
 	return &Refusal{Kind: InvalidInput, SQLState: "34000", Message: fmt.Sprintf("portal %q does not exist", name)}
 }
 
-func (s *Session) effectsOf(f *analyze.Facts) []effect {
+func (s *Session) effectsOf(a *admission) []effect {
 	var all []effect
-	for i := range f.Statements {
-		st := &f.Statements[i]
+	for i := range a.judged.facts.Statements {
+		st := &a.judged.facts.Statements[i]
 		switch st.Kind {
 		case analyze.Prepare:
-			all = append(all, effect{define: objectKey{'S', st.Name}, statementDef: &preparedStatement{sql: st.Prepared}, statement: i})
+			prepared := s.core.store(a, &preparedStatement{sql: st.Prepared})
+			all = append(all, effect{define: objectKey{'S', st.Name}, statementDef: prepared, statement: i})
 		case analyze.Deallocate:
 			k := objectKey{'S', st.Name}
 			if st.Name == "" {
@@ -79,7 +111,7 @@ func (s *Session) effectsOf(f *analyze.Facts) []effect {
 			}
 			all = append(all, effect{forget: k, statement: i})
 		case analyze.Declare:
-			cursor := &preparedStatement{sql: st.Prepared, params: st.ParamTypes, cursor: true, taken: &taken{}}
+			cursor := s.core.store(a, &preparedStatement{sql: st.Prepared, params: st.ParamTypes, cursor: true, taken: &taken{}})
 			all = append(all, effect{define: objectKey{'P', st.Name}, portalDef: cursor, statement: i})
 		case analyze.Close:
 			k := objectKey{'P', st.Name}
@@ -94,16 +126,6 @@ func (s *Session) effectsOf(f *analyze.Facts) []effect {
 		}
 	}
 	return all
-}
-
-// cursorText is the text of the DECLARE that made a cursor. A portal of the protocol is none: FETCH from one is refused as if
-// there were no such cursor.
-func (s *Session) cursorText(name string) (string, []catalog.OID, bool) {
-	st := s.lookup(objectKey{'P', name}).statement
-	if st == nil || !st.cursor {
-		return "", nil, false
-	}
-	return st.sql, st.params, true
 }
 
 func notByProtocol(name string) *Refusal {

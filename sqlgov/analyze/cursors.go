@@ -45,9 +45,9 @@ func (a *analysis) fetch(n *pg.FetchStmt) {
 		unsupported(-1, "FETCH from what is not a cursor is")
 	}
 	outer, outerParams := a.text, a.params
-	a.text, a.params = text, slices.Clone(params)
+	a.text, a.params, a.foreign = text, slices.Clone(params), true
 	a.cursorQuery(stmts[0].Stmt.GetDeclareCursorStmt())
-	a.text, a.params = outer, outerParams
+	a.text, a.params, a.foreign = outer, outerParams, false
 	if n.Ismove {
 		a.becomes(Move, n.Portalname)
 		a.out.Output = nil

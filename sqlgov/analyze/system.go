@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"slices"
 	"strconv"
 
 	"interlock/catalog"
@@ -24,9 +25,9 @@ type System struct {
 type Reference struct {
 	Start, End int // bytes of the name in the text, with its schema; without ONLY, "*" and the alias
 	Relation   *catalog.Relation
-	Aliased    bool // an alias is written
-	Whole      bool // its row is used as one value
-	Hidden     bool // system columns of it are used
+	Aliased    bool     // an alias is written
+	Whole      bool     // its row is used as one value
+	Hidden     []string // the system columns of it that are used
 }
 
 // SystemCall is a call of a watched function.
@@ -90,8 +91,12 @@ func countSet(parts ...string) (n int) {
 }
 
 func (a *analysis) refersToColumn(c *column) {
-	if c.mention.place > 0 && c.origin.num < 0 {
-		a.out.System.References[c.mention.place-1].Hidden = true
+	if c.mention.place == 0 || c.origin.num >= 0 {
+		return
+	}
+	r := &a.out.System.References[c.mention.place-1]
+	if name := systemColumnName(c.origin.num); !slices.Contains(r.Hidden, name) {
+		r.Hidden = append(r.Hidden, name)
 	}
 }
 

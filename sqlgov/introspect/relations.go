@@ -7,6 +7,8 @@ import "interlock/catalog"
 type rule struct {
 	where string            // which rows; "" is all
 	hide  map[string]string // column -> what stands in its place
+	// absent says which hidden rows are shown as if what they are about had been dropped, and with what values; see absence.
+	absent *absence
 	// only are the columns that are shown, if it is set; the others are NULL.
 	only []string
 	// always is for what nobody may see, however much they are granted.
@@ -55,7 +57,7 @@ var relations = map[string]rule{
 		hide: map[string]string{
 			"attacl":        ownOr("attrelid", "attacl", "pg_catalog.aclitem[]"),
 			"attfdwoptions": "NULL::pg_catalog.text[]",
-		}},
+		}, absent: &absentColumns},
 	"pg_catalog.pg_attrdef":    {where: "{default adrelid adnum}"},
 	"pg_catalog.pg_constraint": {where: "({constraint oid} OR contypid OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid AND {domain contypid})"},
 	"pg_catalog.pg_index":      {where: "{relation indexrelid}"},
@@ -132,6 +134,8 @@ AND (objsubid OPERATOR(pg_catalog.=) '0'::pg_catalog.int4 OR {whole objid} OR {c
 	"pg_catalog.pg_publication_namespace": {where: nobody},
 	"pg_catalog.pg_subscription":          {where: nobody, always: true, hide: map[string]string{"subconninfo": "NULL::pg_catalog.text"}},
 
+	"pg_catalog.pg_locks": {where: "pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()", always: true,
+		hide: map[string]string{"relation": "CASE WHEN {relation relation} THEN relation END"}},
 	"pg_catalog.pg_stat_activity":   {where: "pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()", always: true},
 	"pg_catalog.pg_stat_all_tables": statistics, "pg_catalog.pg_stat_user_tables": statistics, "pg_catalog.pg_statio_all_tables": statistics,
 	"pg_catalog.pg_statio_user_tables": statistics,

@@ -32,7 +32,8 @@ func unsupported(at int, format string, args ...any) *Problem {
 }
 
 // Rewrite writes a text so that it shows no more than s sees. facts are those of the text, analysed with Watched. The
-// result is the text itself if there is nothing to change.
+// result is the text itself if there is nothing to change. What EXECUTE and FETCH run is not in the text: the caller holds what
+// was sent when that was stored against what would be sent now.
 func (s *Sight) Rewrite(text string, facts *analyze.Facts, needs Needs) (*Text, *Problem) {
 	w := &writer{sight: s, text: text, needs: needs}
 	for i := range facts.Statements {
@@ -51,11 +52,24 @@ type writer struct {
 	fence string
 }
 
-// rewritable reports if a statement runs where it stands, at once, and changes nothing: not behind a prepared name, and not
-// when a person has approved it.
-func rewritable(st *analyze.Statement) bool { return st.Kind == analyze.Select && st.ReadOnly() }
+// rewritable reports if a statement is a query, or stores one under a name, and changes nothing.
+func rewritable(st *analyze.Statement) bool {
+	switch st.Kind {
+	case analyze.Select, analyze.Prepare, analyze.Declare:
+		return st.Does() == analyze.Select && st.ReadOnly()
+	}
+	return false
+}
+
+// runsStored reports if a statement runs a query that was stored under a name before.
+func runsStored(st *analyze.Statement) bool {
+	return st.Kind == analyze.Execute || st.Kind == analyze.Fetch || st.Kind == analyze.Move
+}
 
 func (w *writer) statement(st *analyze.Statement) *Problem {
+	if runsStored(st) {
+		return w.stored(st)
+	}
 	if p := w.covered(st); p != nil {
 		return p
 	}
@@ -77,6 +91,15 @@ func (w *writer) statement(st *analyze.Statement) *Problem {
 		if p := w.conversion(i, &st.System.Conversions[i]); p != nil {
 			return p
 		}
+	}
+	return nil
+}
+
+// stored takes a statement that runs a stored query. That was rewritten when it was stored; what stands in this text itself are
+// arguments, which may use nothing that would have to be.
+func (w *writer) stored(st *analyze.Statement) *Problem {
+	if len(st.System.Calls)+len(st.System.Conversions) > 0 || !st.ReadOnly() {
+		return unsupported(-1, "such an argument of a prepared query of the system catalogs is not supported by this gateway")
 	}
 	return nil
 }
@@ -124,7 +147,7 @@ func (w *writer) reference(r *analyze.Reference) *Problem {
 		return nil
 	case r.Whole:
 		return unsupported(r.Start, "a row of %s as one value is not supported by this gateway", r.Relation.Name)
-	case r.Hidden && r.Relation.Kind == catalog.View:
+	case slices.ContainsFunc(r.Hidden, func(name string) bool { return name != "tableoid" && name != "xmin" }):
 		return unsupported(r.Start, "system columns of %s are not supported by this gateway", r.Relation.Name)
 	}
 	sub := "(" + w.sight.subSelect(r.Relation, rule, r.Hidden) + w.fence + ")"
@@ -140,10 +163,10 @@ func (s *Sight) shows(r rule) bool {
 	return s.all && !r.always && (s.change || !r.privileges) || r.where == "" && r.hide == nil
 }
 
-// subSelect reads the visible rows of a relation. tableoid is the one system column that clients ask for.
-func (s *Sight) subSelect(rel *catalog.Relation, rule rule, hidden bool) string {
+// subSelect reads the visible rows of a relation, with some system columns.
+func (s *Sight) subSelect(rel *catalog.Relation, rule rule, hidden []string) string {
 	columns := "*"
-	if len(rule.hide) > 0 || rule.only != nil || hidden {
+	if len(rule.hide) > 0 || rule.only != nil || len(hidden) > 0 {
 		list := make([]string, 0, len(rel.Columns)+1)
 		for i := range rel.Columns {
 			c := &rel.Columns[i]
@@ -155,16 +178,13 @@ func (s *Sight) subSelect(rel *catalog.Relation, rule rule, hidden bool) string 
 				list = append(list, c.Name)
 			}
 		}
-		if hidden {
-			list = append(list, "tableoid")
-		}
-		columns = strings.Join(list, ", ")
+		columns = strings.Join(append(list, hidden...), ", ")
 	}
 	where := rule.where
 	if where != "" {
 		where = " WHERE " + s.expand(where)
 	}
-	return "SELECT " + columns + " FROM " + rel.Schema + "." + rel.Name + where
+	return "SELECT " + columns + " FROM " + rel.Schema + "." + rel.Name + where + s.absentRows(rel, rule.absent, hidden)
 }
 
 // call guards a call.

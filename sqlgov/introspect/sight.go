@@ -19,6 +19,7 @@ type Sight struct {
 	// when they allow everything to be changed too.
 	all, change bool
 
+	partial bool                           // some relation is visible without all its columns
 	columns map[catalog.OID]map[int16]bool // of relations of which some columns are visible
 	objects map[kind]map[catalog.OID]bool
 	keys    map[kind]map[int64]bool  // by relation and column number; see key
@@ -162,6 +163,7 @@ func (s *Sight) seeTables(access *policy.Access) {
 			s.add(whole, rel.OID)
 			continue
 		}
+		s.partial = true
 		for _, c := range t.Describe {
 			s.columns[rel.OID][c.Num] = true
 			s.addKey(column, rel.OID, c.Num)

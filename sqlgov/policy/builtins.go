@@ -25,7 +25,7 @@ const (
 const (
 	BuiltinCatalog     BuiltinClass = "catalog_read" // names, definitions, sizes or existence of objects and roles
 	BuiltinSetting     BuiltinClass = "setting_read" // configuration, also values that a session left there
-	BuiltinServer      BuiltinClass = "server_info"  // addresses, paths, start time, WAL position of the server
+	BuiltinServer      BuiltinClass = "server_info"  // addresses, paths, WAL position of the server
 	BuiltinTransaction BuiltinClass = "transaction"  // transaction numbers; some assign one
 	BuiltinSequence    BuiltinClass = "sequence"     // reads or advances a sequence that an argument names
 	BuiltinLock        BuiltinClass = "lock"         // advisory locks: they outlive the statement, others can watch them

@@ -1,7 +1,7 @@
 -- Every name in the catalogs that belongs to nothing that a caller may see and to nothing that comes with PostgreSQL: of
 -- schemas, relations, columns, constraints, functions and types. $1 are the columns that the caller may see, as schema.table.column,
 -- $2 the functions, as schema.function. A constraint or an index may be seen if all columns that it is made of may, a sequence
--- if the column that owns it may.
+-- if the column that owns it may; all sequences have the same columns.
 WITH seen AS (
   SELECT a.attrelid, a.attnum FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname || '.' || c.relname || '.' || a.attname = ANY ($1) AND a.attnum > 0
@@ -26,7 +26,8 @@ WITH seen AS (
 ), names(name, ok) AS (
   SELECT nspname, oid < 16384 OR oid IN (SELECT relnamespace FROM pg_class WHERE oid IN (SELECT oid FROM rels)) OR oid IN (SELECT pronamespace FROM funcs) FROM pg_namespace
   UNION ALL SELECT relname, oid < 16384 OR oid IN (SELECT oid FROM rels) FROM pg_class
-  UNION ALL SELECT attname, attrelid < 16384 OR (attrelid, attnum) IN (SELECT attrelid, attnum FROM seen) FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped
+  UNION ALL SELECT attname, attrelid < 16384 OR (attrelid, attnum) IN (SELECT attrelid, attnum FROM seen)
+    OR attrelid IN (SELECT oid FROM pg_class WHERE relkind = 'S') FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped
   UNION ALL SELECT conname, oid < 16384 OR oid IN (SELECT oid FROM kept) FROM pg_constraint
   UNION ALL SELECT proname, oid < 16384 OR oid IN (SELECT oid FROM funcs) FROM pg_proc
   UNION ALL SELECT typname, oid < 16384 OR oid IN (SELECT oid FROM types) FROM pg_type
