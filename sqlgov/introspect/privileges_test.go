@@ -12,7 +12,7 @@ import (
 )
 
 // dial opens a connection that ends with the test.
-func dial(t *testing.T, dsn string) *pgx.Conn {
+func dial(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(context.Background(), dsn)
 	if err != nil {

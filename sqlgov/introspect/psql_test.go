@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // read returns a file of the repository.
-func read(t *testing.T, name string) string {
+func read(t testing.TB, name string) string {
 	t.Helper()
 	path, err := pgtest.File(name)
 	if err != nil {
@@ -30,7 +30,7 @@ func read(t *testing.T, name string) string {
 }
 
 // shop starts a gateway over the business of the demo, under the demo's own rules.
-func shop(t *testing.T) *gatewaytest.Gateway {
+func shop(t testing.TB) *gatewaytest.Gateway {
 	t.Helper()
 	setup := strings.NewReplacer(":'gateway_password'", "'x'", "DATABASE shop", "DATABASE introspect_shop").Replace(read(t, "cmd/interlock/demo/shop.sql"))
 	dsn := pgtest.Start(t).Shared(t, "introspect_shop", setup)
