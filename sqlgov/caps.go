@@ -23,7 +23,9 @@ func (s *Session) row(o *op, size int, rows int64) bool {
 	}
 	o.taken.bytes += int64(size)
 	o.taken.rows += rows
-	o.stopped = overCap(o)
+	if o.stopped = overCap(o); o.stopped == nil {
+		o.stopped = o.overBudget(size, rows)
+	}
 	return o.stopped == nil
 }
 
@@ -65,6 +67,14 @@ func overCap(o *op) *Refusal {
 	}
 	return &Refusal{Kind: ResponseTooLarge, SQLState: "54000", Message: message, DecisionID: o.run.id,
 		Hint: "Add a LIMIT, aggregate, or select fewer columns. The bound is set by " + o.run.cappedBy() + "."}
+}
+
+func (o *op) overBudget(size int, rows int64) *Refusal {
+	r := o.run.spends.spend(context.Background(), rows, int64(size))
+	if r != nil {
+		r.DecisionID = o.run.id
+	}
+	return r
 }
 
 // takeStopped takes a reply to a statement that is over a cap. handled is false for what is not about the statement.

@@ -45,6 +45,8 @@ type Core struct {
 
 	// Rates counts statements against rate limits; nil means in the memory of this process.
 	Rates Rates
+	// Budgets counts what is released against budgets; nil means in the memory of this process.
+	Budgets Budgets
 	// Circuit tells if the circuit of a source is open, and when it is tried again; nil means that none ever is.
 	Circuit func(source string) (again time.Duration, open bool)
 	// Approvals holds statements for people; nil means that what a policy holds is refused.
@@ -73,6 +75,7 @@ type Core struct {
 	rewrites  rewrites
 	sealers   sealers
 	buckets   ratelimit.Buckets
+	budgets   ratelimit.Budgets
 	running   ratelimit.Turns
 	strangers strangers
 
@@ -120,6 +123,7 @@ type admission struct {
 	maskedRows int64
 	found      redact.Found // content in its results
 	leave      func()       // gives up what was taken of place; nil if nothing was
+	spends     *spender     // counts what is released; nil if there is no budget for it
 	// writer is that of the session. On a request of its own it is set when that is announced as a writer.
 	writer *writer
 
@@ -143,7 +147,7 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.keepData, c.bound, c.meter, c.hold, c.queue, c.announce, c.intend,
+		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.keepData, c.bound, c.afford, c.meter, c.hold, c.queue, c.announce, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
 			a.leaveTurn()

@@ -59,6 +59,9 @@ func (c *Core) Query(ctx context.Context, req Request) (*Result, error) {
 	}
 	res, e, r := c.answer(ctx, a, req.MaxRows)
 	a.wrote(r)
+	if r != nil {
+		a.spends.undo(ctx)
+	}
 	if lost := a.finish(ctx, e); lost != nil {
 		return nil, lost
 	}
@@ -222,13 +225,20 @@ func (c *collector) row(values [][]byte) error {
 	if err := c.mask(row); err != nil {
 		return err
 	}
+	size := int64(0)
 	for _, v := range row {
-		c.bytes += int64(len(v)) + 4
+		size += int64(len(v)) + 4
 	}
+	c.bytes += size
 	if c.bytes > c.maxBytes {
 		return errWithheld{&Refusal{Kind: ResponseTooLarge, SQLState: "54000",
 			Message: fmt.Sprintf("the result is larger than %d bytes", c.maxBytes),
 			Hint:    "Select fewer columns, aggregate, or add a LIMIT."}}
+	}
+	if len(c.res.Rows) < c.res.Limit { // the one after that is not released
+		if r := c.a.spends.spend(context.Background(), 1, size); r != nil {
+			return errWithheld{r}
+		}
 	}
 	c.res.Rows = append(c.res.Rows, row)
 	return nil

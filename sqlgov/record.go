@@ -138,6 +138,7 @@ type ending struct {
 // finish records the outcome of an admitted request. Its error means that the result must be withheld.
 func (a *admission) finish(ctx context.Context, e ending) *Refusal {
 	a.leaveTurn()
+	a.spends.close(ctx)
 	out := &audit.Outcome{ID: a.id, Status: e.status, Rows: e.rows, Bytes: e.bytes, SQLState: e.sqlstate, Cache: e.cache,
 		Duration: time.Since(a.started), Time: time.Now(), Masks: a.maskStatistics(), Found: a.contentStatistics()}
 	if e.refusal != nil {

@@ -69,6 +69,9 @@ func (c *Core) answer(ctx context.Context, a *admission, maxRows int) (*Result, 
 		return c.run(ctx, a, maxRows)
 	}
 	if kept, found := c.keptResults().Get(key); found && begun.Before(kept.until) {
+		if r := a.spends.spend(ctx, kept.ending.rows, kept.ending.bytes); r != nil {
+			return nil, ending{status: audit.Refused, sqlstate: r.SQLState, refusal: r}, r
+		}
 		res, e := kept.result, kept.ending
 		res.DecisionID, res.Cached, e.cache = a.id, true, audit.CacheHit
 		a.maskedRows, a.found = kept.maskedRows, kept.found

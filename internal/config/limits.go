@@ -69,7 +69,7 @@ func redisShape(c *Redis) shape {
 			{"ca", words(&c.CA, "", "PEM file with the certificates of the authorities that are trusted for rediss://. Default: those of the system.")},
 			{"prefix", text(&c.Prefix, "interlock", "What the names of keys begin with. Nodes that have the same one share their limits.", `^[A-Za-z0-9._:-]{1,64}$`, checkPrefix)},
 			{"timeout", duration(&c.Timeout, "An answer that takes longer counts as Redis lost.", 5*time.Millisecond, 10*time.Second, 250*time.Millisecond)},
-			{"lost_share", integer(&c.LostShare, "Percentage of every rate limit that a node grants by itself while Redis is lost.", bounds{1, 100, 25})},
+			{"lost_share", integer(&c.LostShare, "Percentage of every rate limit and budget that a node grants by itself while Redis is lost.", bounds{1, 100, 25})},
 		},
 	}
 }

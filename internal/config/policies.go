@@ -42,6 +42,7 @@ func (g *governance) policy(key *yaml.Node) shape {
 			{"hold", holdShape(&p.Hold)},
 			{"limit", rateShape(&p.Limit)},
 			{"cap", capShape(&p.Cap)},
+			{"budget", budgetShape(&p.Budget)},
 			{"mask", maskRuleShape("Masks columns of the result.", func(m *policy.MaskRule, _ *yaml.Node) { p.Mask = m })},
 		},
 		done: func(*reader, func(string) *yaml.Node) {
@@ -76,12 +77,34 @@ func rateShape(to **policy.RateSpec) shape {
 			{"requests", integer(&l.Requests, "Statements in the window.", bounds{1, 10_000_000, 0})},
 			{"window", duration(&l.Window, "", time.Second, 7*day, time.Minute)},
 			{"burst", integer(&l.Burst, "Statements that may come at once. Default: as many as in the window.", bounds{1, 10_000_000, 0})},
-			{"per", choice(&per, string(policy.PerIdentity), "Whose statements are counted together.",
-				string(policy.PerIdentity), string(policy.PerIdentitySource), string(policy.PerRule))},
+			perField(&per, "Whose statements are counted together."),
 		},
 		done: func(*reader, func(string) *yaml.Node) {
 			l.Per = policy.RatePer(per)
 			*to = &l
+		},
+	}
+}
+
+func perField(to *string, about string) field {
+	return field{"per", choice(to, string(policy.PerIdentity), about, string(policy.PerIdentity), string(policy.PerIdentitySource), string(policy.PerRule))}
+}
+
+func budgetShape(to **policy.BudgetSpec) shape {
+	var b policy.BudgetSpec
+	var per string
+	return &object{
+		about:    "At most so much of results is released in any stretch of time as long as the window. A result ends when it is spent.",
+		required: []string{"window"},
+		fields: []field{
+			{"rows", integer(&b.Rows, "Rows in the window.", bounds{1, 1_000_000_000, 0})},
+			{"bytes", size(&b.Bytes, "Bytes in the window.", bounds{1, 1 << 40, 0})},
+			{"window", duration(&b.Window, "", time.Second, 31*day, 0)},
+			perField(&per, "Whose results are counted together."),
+		},
+		done: func(*reader, func(string) *yaml.Node) {
+			b.Per = policy.RatePer(per)
+			*to = &b
 		},
 	}
 }

@@ -38,6 +38,7 @@ policies:
     read_only: true
     cap: {rows: 10, bytes: 1MiB, time: 2s}
     limit: {requests: 5, per: rule, window: 1h, burst: 2}
+    budget: {rows: 500, bytes: 2MiB, window: 24h, per: identity_source}
   bare:
     state: draft
     hold: {groups: [dba]}
@@ -57,10 +58,11 @@ func TestPoliciesAreRead(t *testing.T) {
 	want := []policy.PolicySpec{
 		{Name: "zeta", Line: 15, State: policy.Active, When: `identity.team == "finance"`, Refuse: true, Message: "not now"},
 		{Name: "alpha", Line: 19, State: policy.DryRun, When: "\"pii\" in statement.labels\n&& now.getHours() < 8\n", ReadOnly: true,
-			Hold:  &policy.HoldSpec{Groups: []string{"dba", "legal"}, Approvers: 2, Expires: time.Hour, MaxRows: 7},
-			Cap:   &policy.CapSpec{Rows: 10, Bytes: 1 << 20, Time: 2 * time.Second},
-			Limit: &policy.RateSpec{Requests: 5, Per: policy.PerRule, Window: time.Hour, Burst: 2}},
-		{Name: "bare", Line: 28, State: policy.Draft, Hold: &policy.HoldSpec{Groups: []string{"dba"}, Approvers: 1},
+			Hold:   &policy.HoldSpec{Groups: []string{"dba", "legal"}, Approvers: 2, Expires: time.Hour, MaxRows: 7},
+			Cap:    &policy.CapSpec{Rows: 10, Bytes: 1 << 20, Time: 2 * time.Second},
+			Limit:  &policy.RateSpec{Requests: 5, Per: policy.PerRule, Window: time.Hour, Burst: 2},
+			Budget: &policy.BudgetSpec{Rows: 500, Bytes: 2 << 20, Window: 24 * time.Hour, Per: policy.PerIdentitySource}},
+		{Name: "bare", Line: 29, State: policy.Draft, Hold: &policy.HoldSpec{Groups: []string{"dba"}, Approvers: 1},
 			Limit: &policy.RateSpec{Requests: 5, Per: policy.PerIdentity, Window: time.Minute}},
 	}
 	if !reflect.DeepEqual(doc.Policies, want) {
@@ -95,6 +97,8 @@ func TestPoliciesThatAreWrong(t *testing.T) {
 		{`requests: 5, per: rule => requests: 0, per: rule`, "must be between", true},
 		{`per: rule => per: everyone`, "must be one of identity, identity_source, rule", true},
 		{`rows: 10, bytes: 1MiB, time: 2s => `, "a cap needs rows, bytes or time", false},
+		{`rows: 500, bytes: 2MiB, window: 24h => window: 24h`, "a budget needs a window, and rows or bytes", false},
+		{`bytes: 2MiB, window: 24h => bytes: 2MiB`, `key "window" is missing`, true},
 		{`bytes: 1MiB => bytes: 1MB`, "is no size", true},
 		{`clearance: high => clearance: [high]`, "must be a string", true},
 		{`pii: [crm.customers.ssn, "*.*.email"] => pii: [ssn]`, "write the schema too", true},

@@ -46,7 +46,7 @@ func (g *Gateway) shareRates() error {
 	if g.rates, err = shared.New(conf); err != nil {
 		return err
 	}
-	g.Core.Rates, g.Core.Generations = g.rates, g.rates.Generations()
+	g.Core.Rates, g.Core.Budgets, g.Core.Generations = g.rates, g.rates.Budgets(), g.rates.Generations()
 	return nil
 }
 

@@ -68,7 +68,7 @@ func (c *checker) policy(path []string, p *PolicySpec) {
 	}
 	switch effects := p.Effects(); {
 	case len(effects) == 0:
-		c.report(path, p.Line, "the policy does nothing; give it one of refuse, hold, read_only, cap, limit and mask")
+		c.report(path, p.Line, "the policy does nothing; give it one of refuse, hold, read_only, cap, limit, budget and mask")
 	case p.Refuse && len(effects) > 1:
 		c.report(path, p.Line, "the policy refuses, so its %s can never matter", strings.Join(effects[1:], " and "))
 	}
@@ -83,15 +83,25 @@ func (c *checker) effects(at func(string) []string, p *PolicySpec) {
 		if l.Requests <= 0 || l.Window < 0 || l.Burst < 0 {
 			c.report(at("limit"), p.Line, "requests, window and burst must be more than 0")
 		}
-		if l.Per != "" && !slices.Contains(RatePers, l.Per) {
-			c.report(at("limit"), p.Line, "unknown key %q of a limit; limits are per identity, identity_source or rule", l.Per)
+		c.per(at("limit"), p.Line, l.Per)
+	}
+	if b := p.Budget; b != nil {
+		if b.Rows < 0 || b.Bytes < 0 || b.Rows == 0 && b.Bytes == 0 || b.Window <= 0 {
+			c.report(at("budget"), p.Line, "a budget needs a window, and rows or bytes, more than 0")
 		}
+		c.per(at("budget"), p.Line, b.Per)
 	}
 	if p.Mask != nil {
 		c.maskRule(at("mask"), p.Line, p.Mask)
 	}
 	if k := p.Cap; k != nil && (k.Rows < 0 || k.Bytes < 0 || k.Time < 0 || *k == CapSpec{}) {
 		c.report(at("cap"), p.Line, "a cap needs rows, bytes or time, more than 0")
+	}
+}
+
+func (c *checker) per(path []string, line int, per RatePer) {
+	if per != "" && !slices.Contains(RatePers, per) {
+		c.report(path, line, "unknown key %q of a limit; limits are per identity, identity_source or rule", per)
 	}
 }
 

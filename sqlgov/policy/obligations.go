@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ type Obligations struct {
 	// Rates are the rate limits that the statement counts against, all of them, in the order of the document. A statement
 	// over any of them is refused.
 	Rates []Rate `json:"rates,omitempty"`
+	// Budgets are those that rows of the result are counted against, all of them, in the order of the document. A result ends
+	// when one of them is spent.
+	Budgets []Budget `json:"budgets,omitempty"`
 	// Masks are the result columns that must be masked, in order.
 	Masks []MaskedOutput `json:"masks,omitempty"`
 	// Content are the result columns in which content of ContentKinds is looked for, in order; no kinds means all.
@@ -69,6 +73,18 @@ type Rate struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Budget is how much of results may be released in any stretch of time as long as Window. At least one of Rows and Bytes is
+// not 0; 0 is no bound.
+type Budget struct {
+	Rule   string        `json:"rule"` // name of the policy
+	Per    RatePer       `json:"per"`
+	Rows   int           `json:"rows,omitempty"`
+	Bytes  int64         `json:"bytes,omitempty"`
+	Window time.Duration `json:"window_ns"`
+	// Message is the policy's own text for the caller; "" means the usual one.
+	Message string `json:"message,omitempty"`
+}
+
 // add joins what a policy obliges to; the strictest bound counts.
 func (o *Obligations) add(p *PolicySpec) {
 	o.ReadOnly = o.ReadOnly || p.ReadOnly
@@ -93,6 +109,9 @@ func (o *Obligations) add(p *PolicySpec) {
 		}
 		o.Rates = append(o.Rates, rate)
 	}
+	if b := p.Budget; b != nil {
+		o.Budgets = append(o.Budgets, Budget{Rule: p.Name, Per: cmp.Or(b.Per, PerIdentity), Rows: b.Rows, Bytes: b.Bytes, Window: b.Window, Message: p.Message})
+	}
 }
 
 func (o *Obligations) hold(p *PolicySpec) {
@@ -115,6 +134,6 @@ func stricter[T int | int64 | time.Duration](a, b T) T {
 
 // clone copies what add would change in place.
 func (o Obligations) clone() Obligations {
-	o.MoreHolds, o.Rates = slices.Clone(o.MoreHolds), slices.Clone(o.Rates)
+	o.MoreHolds, o.Rates, o.Budgets = slices.Clone(o.MoreHolds), slices.Clone(o.Rates), slices.Clone(o.Budgets)
 	return o
 }

@@ -209,13 +209,18 @@ func TestObligationsAreTheStrictest(t *testing.T) {
 		PolicySpec{Hold: &HoldSpec{Groups: []string{"dba"}, Approvers: 2}, Message: "ask first"},
 		PolicySpec{Hold: &HoldSpec{Groups: []string{"legal"}, Expires: time.Minute, MaxRows: 5}},
 		PolicySpec{Limit: &RateSpec{Requests: 60}},
-		PolicySpec{Limit: &RateSpec{Requests: 5, Per: PerRule, Window: time.Hour, Burst: 1}})
+		PolicySpec{Limit: &RateSpec{Requests: 5, Per: PerRule, Window: time.Hour, Burst: 1}},
+		PolicySpec{Budget: &BudgetSpec{Rows: 500, Window: time.Hour}},
+		PolicySpec{Budget: &BudgetSpec{Rows: 1, Window: time.Hour}, State: DryRun},
+		PolicySpec{When: `now.getHours() == 9`, Budget: &BudgetSpec{Bytes: 1 << 20, Window: 24 * time.Hour, Per: PerRule}, Message: "enough"})
 	d := decide(t, r, "read crm.notes.id")
 	want := Obligations{MaxRows: 10, MaxBytes: 1 << 20, Timeout: time.Second, ReadOnly: true,
 		Hold:      &Hold{Rule: "p4", Groups: []string{"dba"}, Approvers: 2, Reason: "ask first"},
 		MoreHolds: []Hold{{Rule: "p5", Groups: []string{"legal"}, Approvers: 1, Expires: time.Minute, MaxRows: 5}},
 		Rates: []Rate{{Rule: "p6", Per: PerIdentity, Limit: 60, Window: time.Minute, Burst: 60},
-			{Rule: "p7", Per: PerRule, Limit: 5, Window: time.Hour, Burst: 1}}}
+			{Rule: "p7", Per: PerRule, Limit: 5, Window: time.Hour, Burst: 1}},
+		Budgets: []Budget{{Rule: "p8", Per: PerIdentity, Rows: 500, Window: time.Hour},
+			{Rule: "p10", Per: PerRule, Bytes: 1 << 20, Window: 24 * time.Hour, Message: "enough"}}}
 	if !reflect.DeepEqual(d.Obligations, want) {
 		t.Errorf("%+v\n%+v", d.Obligations, want)
 	}
@@ -342,6 +347,9 @@ func TestCheckPolicies(t *testing.T) {
 		{PolicySpec{Hold: &HoldSpec{Groups: []string{"dba"}, MaxRows: -1}}, "policies.p0.hold: approvers, expires and max_rows"},
 		{PolicySpec{Limit: &RateSpec{}}, "policies.p0.limit: requests, window and burst must be more than 0"},
 		{PolicySpec{Limit: &RateSpec{Requests: 1, Per: "day"}}, `policies.p0.limit: unknown key "day"`},
+		{PolicySpec{Budget: &BudgetSpec{Rows: 5}}, "policies.p0.budget: a budget needs a window, and rows or bytes"},
+		{PolicySpec{Budget: &BudgetSpec{Window: time.Hour}}, "policies.p0.budget: a budget needs a window, and rows or bytes"},
+		{PolicySpec{Budget: &BudgetSpec{Window: time.Hour, Bytes: 1, Per: "team"}}, `policies.p0.budget: unknown key "team"`},
 		{PolicySpec{Cap: &CapSpec{}}, "policies.p0.cap: a cap needs rows, bytes or time"},
 		{PolicySpec{Refuse: true, Name: "no name"}, "policies.no name: policy name"},
 	} {

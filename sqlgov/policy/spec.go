@@ -24,13 +24,14 @@ type PolicySpec struct {
 	// When is the condition in CEL; "" holds for every statement. See condition.go for what it can ask.
 	When string `json:"when,omitempty"`
 	// Message is the operator's own explanation, told to the caller; "" means the usual one.
-	Message  string    `json:"message,omitempty"`
-	Refuse   bool      `json:"refuse,omitempty"`
-	ReadOnly bool      `json:"read_only,omitempty"`
-	Hold     *HoldSpec `json:"hold,omitempty"`
-	Limit    *RateSpec `json:"limit,omitempty"`
-	Cap      *CapSpec  `json:"cap,omitempty"`
-	Mask     *MaskRule `json:"mask,omitempty"`
+	Message  string      `json:"message,omitempty"`
+	Refuse   bool        `json:"refuse,omitempty"`
+	ReadOnly bool        `json:"read_only,omitempty"`
+	Hold     *HoldSpec   `json:"hold,omitempty"`
+	Limit    *RateSpec   `json:"limit,omitempty"`
+	Cap      *CapSpec    `json:"cap,omitempty"`
+	Budget   *BudgetSpec `json:"budget,omitempty"`
+	Mask     *MaskRule   `json:"mask,omitempty"`
 }
 
 // HoldSpec makes a statement wait for people.
@@ -56,6 +57,14 @@ type CapSpec struct {
 	Time  time.Duration `json:"time_ns,omitempty"`
 }
 
+// BudgetSpec bounds what is released in any stretch of time as long as the window; see Budget.
+type BudgetSpec struct {
+	Rows   int           `json:"rows,omitempty"`
+	Bytes  int64         `json:"bytes,omitempty"`
+	Window time.Duration `json:"window_ns"`
+	Per    RatePer       `json:"per,omitempty"` // "" means PerIdentity
+}
+
 // Effects names what a policy does, in the order in which documentation shows it.
 func (p *PolicySpec) Effects() []string {
 	var all []string
@@ -63,7 +72,7 @@ func (p *PolicySpec) Effects() []string {
 		name string
 		has  bool
 	}{{"refuse", p.Refuse}, {"hold", p.Hold != nil}, {"read_only", p.ReadOnly}, {"cap", p.Cap != nil}, {"limit", p.Limit != nil},
-		{"mask", p.Mask != nil}} {
+		{"budget", p.Budget != nil}, {"mask", p.Mask != nil}} {
 		if e.has {
 			all = append(all, e.name)
 		}
