@@ -123,9 +123,9 @@ func (a *admission) heldStatement() (*HeldStatement, *Refusal) {
 		h.Parameters.Types = a.params
 	}
 	if a.settings != nil {
-		settings, settled := a.settings()
-		if !settled {
-			return nil, a.notHoldable("settings that were sent before the statement have not been answered yet", "Send a Sync before the statement.")
+		settings, unknown, hint := a.settings()
+		if unknown != "" {
+			return nil, a.notHoldable("the statement cannot wait for an approval: "+unknown, hint)
 		}
 		h.Settings = settings
 	}

@@ -461,6 +461,59 @@ func TestHeldWithTheSettingsOfItsSession(t *testing.T) {
 	}
 }
 
+// Settings of which the server does not tell are those of the session, too, however they were set; and where it is not
+// known what they are, the statement cannot wait. Without that it would write another text than its requester saw.
+func TestHeldWithUnreportedSettings(t *testing.T) {
+	g, direct, people := startHeld(t)
+	const sql = "update t set v = (0.1::float8 * 3)::text || ' ' || 'a'::bytea::text where i = 1"
+	const usual, other = `0.30000000000000004 \x61`, `0.3 a`
+	for _, tc := range []struct {
+		settings string
+		sent     []string
+		want     string // what the server writes in such a session; "" if the statement cannot be held
+	}{
+		{"", nil, usual},
+		{"Extra_Float_Digits=0&bytea_output=escape", nil, other},
+		{"", []string{"set extra_float_digits = 0", "set bytea_output = 'escape'"}, other},
+		{"", []string{"set extra_float_digits to 0; set bytea_output to escape"}, other},
+		{"extra_float_digits=0&bytea_output=escape", []string{"set extra_float_digits = 1; set bytea_output = 'hex'", "reset extra_float_digits", "reset bytea_output"}, other},
+		{"extra_float_digits=0&bytea_output=escape", []string{"set extra_float_digits = 1; set bytea_output = 'hex'", "reset all"}, other},
+		{"extra_float_digits=0&bytea_output=escape", []string{"set bytea_output = 'hex'", "discard all"}, other},
+		{"", []string{"begin", "set extra_float_digits = 0", "commit"}, ""},
+		{"", []string{"begin; set extra_float_digits = 0; rollback"}, ""},
+		{"", []string{"begin", "set extra_float_digits = 0", "rollback", "set extra_float_digits = 1"}, usual},
+		{"", []string{"set extra_float_digits = 0; select 1/0"}, ""},
+		{"", []string{"set extra_float_digits = 0; select 1/0", "reset extra_float_digits"}, usual},
+		{"", []string{"begin", "set local bytea_output = 'escape'"}, ""},
+	} {
+		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeDescribeExec} {
+			conn := connectAs(t, g, "ana", strings.TrimPrefix(tc.settings+"&application_name=a", "&"))
+			for _, text := range tc.sent {
+				how := mode
+				if strings.Contains(text, ";") {
+					how = pgx.QueryExecModeSimpleProtocol
+				}
+				if _, err := conn.Exec(t.Context(), text, how); err != nil && !strings.Contains(text, "1/0") {
+					t.Fatalf("%s: %v", text, err)
+				}
+			}
+			_, err := conn.Exec(t.Context(), sql, mode)
+			if tc.want == "" {
+				if err == nil || !strings.Contains(err.Error(), "cannot wait for an approval: it is not known what") {
+					t.Errorf("%q %q: %v", tc.settings, tc.sent, err)
+				}
+				continue
+			}
+			if status, v := people.approve("dora", heldAs(t, err)); status != 200 || v.State != sqlgov.ApprovalDone {
+				t.Fatalf("%d %+v", status, v)
+			}
+			if got := one(t, direct, "select v from t where i = 1"); got != tc.want {
+				t.Errorf("%q %q: %s, want %s", tc.settings, tc.sent, got, tc.want)
+			}
+		}
+	}
+}
+
 // What cannot wait for people is refused.
 func TestWhatCannotBeHeld(t *testing.T) {
 	g, _, people := startHeld(t)

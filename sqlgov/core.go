@@ -112,9 +112,9 @@ type admission struct {
 	looks string
 	// continues is set when more rows of a portal are fetched that has run before.
 	continues bool
-	// settings are those of the session that shape what a statement writes, if all of them are known. Nil on doors without
-	// sessions.
-	settings func() (_ map[string]string, known bool)
+	// settings are those of the session that shape what a statement writes, or why they are not known, with a hint. Nil on
+	// doors without sessions.
+	settings func() (_ map[string]string, unknown, hint string)
 	// approved is set to run a statement that people have approved.
 	approved *Approval
 	// place is that of the session; nil means that the request has one of its own.

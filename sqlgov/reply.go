@@ -191,6 +191,7 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 		s.names.dropPortals()
 	}
 	s.names.settle(s.ended)
+	s.shape.end(r.TxStatus)
 	s.txStatus = r.TxStatus
 	s.timedOut.Store(false)
 	ended := s.ended
@@ -261,6 +262,7 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 func (s *Session) skip() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.shape.undone = true
 	if len(s.queue) > 0 && s.queue[0].kind == opQuery {
 		s.endCopies(s.queue[:1])
 		return s.queue[:1:1]
@@ -348,6 +350,7 @@ func (s *Session) takeCompletion(r *Reply) (Output, bool) {
 	o.returned, o.copy.giving, o.copy.masks = false, false, nil
 	o.undone = o.undone || r.Tag == "ROLLBACK"
 	s.succeed(o, o.statement)
+	s.completed(o)
 	last := true
 	if o.kind == opQuery {
 		o.statement++

@@ -46,7 +46,7 @@ type Session struct {
 	timedOut    atomic.Bool // what runs was cancelled because it has run for too long
 	broken      error
 	names       namespace
-	shaped      map[string]string // settings that shape what is written; see settings
+	shape       shape
 
 	masked []byte // the row that Next has returned last
 	tally  tally
@@ -360,6 +360,7 @@ func (s *Session) enqueue(o *op) error {
 		s.skipping = false
 		s.queue = append(s.queue, o)
 		s.names.stage(o)
+		s.shape.send(o)
 		if o.copy.expected > 0 {
 			s.copies = o
 		}
