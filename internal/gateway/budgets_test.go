@@ -111,6 +111,7 @@ func (p *spender) mcp(sql string) (rows int, s said) {
 // A budget counts the rows that are really released, over both doors, however they are fetched, and ends a result at the
 // row that is one too many.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Setup: budgetedTables, Governance: budgeted(8), Configure: short})
 	warm(t, g)
 	const all = "select ssn from c order by id"
@@ -230,6 +231,7 @@ func budgetsOnRecord(t *testing.T, g *gatewaytest.Gateway) {
 // What is asked for at the same time, over both doors of two nodes, gets no more than the budget in all, and all of it.
 // When Redis is lost, no node releases more than its share.
 func TestTwoNodesShareABudget(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	database := pgtest.Start(t).Database(t, budgetedTables...)
 	one, two := sharing(t, database, redis.URL(), budgeted(2)), sharing(t, database, redis.URL(), budgeted(2))
