@@ -9,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"interlock/internal/pgtest"
 
@@ -54,9 +53,9 @@ func TestCancelIsAimed(t *testing.T) {
 	var running sync.WaitGroup
 	errs := make([]error, 2)
 	for i, conn := range []*pgconn.PgConn{victim, other} {
-		running.Go(func() { _, errs[i] = conn.Exec(context.Background(), "select pg_sleep(1)").ReadAll() })
+		running.Go(func() { _, errs[i] = conn.Exec(context.Background(), "select pg_sleep(3)").ReadAll() })
 	}
-	time.Sleep(200 * time.Millisecond)
+	awaitRunning(t, "select pg_sleep(3)", 2)
 	wrong := bytes.Clone(victim.SecretKey())
 	wrong[0]++
 	exchange(t, d.addr, cancelPacket(victim.PID(), wrong))

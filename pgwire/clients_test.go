@@ -186,10 +186,17 @@ func TestPgxBatchAndPipeline(t *testing.T) {
 
 func TestPgxCancel(t *testing.T) {
 	conn := connectPgx(t, startDoor(t, pgtest.Start(t).DSN("postgres")), "sslmode=disable")
-	time.AfterFunc(200*time.Millisecond, func() { conn.PgConn().CancelRequest(context.Background()) })
-	_, err := conn.Exec(t.Context(), "select pg_sleep(30)")
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), "select pg_sleep(60)")
+		cancelled <- err
+	}()
+	awaitRunning(t, "select pg_sleep(60)", 1)
+	if err := conn.PgConn().CancelRequest(t.Context()); err != nil {
+		t.Error(err)
+	}
 	var pg *pgconn.PgError
-	if !errors.As(err, &pg) || pg.Code != "57014" {
+	if err := <-cancelled; !errors.As(err, &pg) || pg.Code != "57014" {
 		t.Fatal(err)
 	}
 	var n int

@@ -172,7 +172,7 @@ func (k *talk) hear(silence bool) string {
 	case err != nil:
 		return "EOF"
 	}
-	k.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	k.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	return k.read(kind)
 }
 

@@ -52,11 +52,16 @@ func exchange(t *testing.T, addr string, chunks ...[]byte) string {
 	return describe(conn)
 }
 
-// describe reads what a server says: N and S outside of messages, and messages in the notation of transcripts.
+// describe reads what a server says: N and S outside of messages, and messages in the notation of transcripts. A server that has
+// asked for a password is given a while to go on, otherwise one that is slow is waited for.
 func describe(conn net.Conn) string {
 	var said []string
 	for {
-		conn.SetReadDeadline(time.Now().Add(400 * time.Millisecond))
+		patience := 30 * time.Second
+		if len(said) > 0 && strings.HasPrefix(said[len(said)-1], "R(") {
+			patience = 500 * time.Millisecond
+		}
+		conn.SetReadDeadline(time.Now().Add(patience))
 		kind := make([]byte, 1)
 		_, err := io.ReadFull(conn, kind)
 		switch {

@@ -96,9 +96,10 @@ func TestWhatOpensACircuit(t *testing.T) {
 
 // Failures count in a row; an open circuit asks nobody; after the pause exactly one of many asks; it decides.
 func TestProbe(t *testing.T) {
+	const pause = time.Second
 	next := &scripted{err: unreachable}
 	var changes []bool
-	u := &Upstream{Next: next, Failures: 3, Pause: 100 * time.Millisecond, Changed: func(_ string, open bool) { changes = append(changes, open) }}
+	u := &Upstream{Next: next, Failures: 3, Pause: pause, Changed: func(_ string, open bool) { changes = append(changes, open) }}
 	for range 4 {
 		_, _ = run(u), run(u)
 		next.answer(nil)
@@ -112,17 +113,17 @@ func TestProbe(t *testing.T) {
 	if err := run(u); !isOpen(err) || next.asked != 0 {
 		t.Fatalf("while it is open: %v, asked %d times", err, next.asked)
 	}
-	if again, open := u.Circuit("shop"); !open || again <= 0 || again > 100*time.Millisecond {
+	if again, open := u.Circuit("shop"); !open || again <= 0 || again > pause {
 		t.Errorf("open %t, again in %s", open, again)
 	}
-	time.Sleep(120 * time.Millisecond)
+	time.Sleep(pause + 20*time.Millisecond)
 	if err := run(u); isOpen(err) || next.asked != 1 {
 		t.Errorf("the probe: %v", err)
 	}
 	if err := run(u); !isOpen(err) {
 		t.Errorf("after a probe that failed: %v", err)
 	}
-	time.Sleep(120 * time.Millisecond)
+	time.Sleep(pause + 20*time.Millisecond)
 	next.answer(context.Canceled) // says nothing, so the next one may ask
 	if err := run(u); !errors.Is(err, context.Canceled) {
 		t.Errorf("the probe: %v", err)
