@@ -120,6 +120,7 @@ func (q query) load(ctx context.Context, e endpoint, n int, length time.Duration
 	}
 	clients.Wait()
 	elapsed := time.Since(begun)
+	client.CloseIdleConnections() // the next is measured when the server has long closed them
 	if err := failed.Load(); err != nil {
 		return work{}, *err
 	}
