@@ -9,6 +9,14 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
+// plain tells which bytes stand in a JSON string as they are, wherever they stand.
+var plain = func() (t [256]bool) {
+	for c := byte(' '); c < 0x7f; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // appendString appends s as a JSON string. Characters that a reader cannot see, or that reorder what it sees, are
 // written as escapes: the value is the same to a program, and harmless in a terminal, a log or a model's context.
 func appendString[T string | []byte](dst []byte, s T) []byte {
@@ -16,7 +24,7 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
+		if plain[c] {
 			i++
 			continue
 		}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"interlock/catalog"
@@ -89,7 +90,7 @@ func appendRows(dst []byte, res *sqlgov.Result, limit int) ([]byte, int) {
 	for i, key := range columnKeys(res.Columns) {
 		names[i] = append(appendString(nil, key), ':')
 	}
-	dst = append(dst, '[')
+	dst = append(slices.Grow(dst, min(sizeOfRows(res, names), limit)), '[')
 	for n, row := range res.Rows {
 		mark := len(dst)
 		if n > 0 {
@@ -108,6 +109,21 @@ func appendRows(dst []byte, res *sqlgov.Result, limit int) ([]byte, int) {
 		}
 	}
 	return append(dst, ']'), len(res.Rows)
+}
+
+// sizeOfRows is about how large the rows are as JSON: exact but for escapes.
+func sizeOfRows(res *sqlgov.Result, names [][]byte) int {
+	frame := len("{},")
+	for _, name := range names {
+		frame += len(name) + len(`"",`)
+	}
+	size := len("[]") + frame*len(res.Rows)
+	for _, row := range res.Rows {
+		for _, v := range row {
+			size += len(v)
+		}
+	}
+	return size
 }
 
 // appendColumns appends the description of the columns: their real names, their types, their masks if they

@@ -216,12 +216,7 @@ func (c *collector) row(values [][]byte) error {
 	if len(c.res.Rows) > c.res.Limit {
 		return nil
 	}
-	row := make([][]byte, len(values))
-	for i, v := range values {
-		if v != nil {
-			row[i] = append([]byte{}, v...)
-		}
-	}
+	row := copyRow(values)
 	if err := c.mask(row); err != nil {
 		return err
 	}
@@ -242,6 +237,23 @@ func (c *collector) row(values [][]byte) error {
 	}
 	c.res.Rows = append(c.res.Rows, row)
 	return nil
+}
+
+// copyRow copies values that are valid for now only, into one piece of memory.
+func copyRow(values [][]byte) [][]byte {
+	size := 0
+	for _, v := range values {
+		size += len(v)
+	}
+	row, all := make([][]byte, len(values)), make([]byte, 0, size)
+	for i, v := range values {
+		if v != nil {
+			begin := len(all)
+			all = append(all, v...)
+			row[i] = all[begin:len(all):len(all)]
+		}
+	}
+	return row
 }
 
 func typeName(x *catalog.Index, oid catalog.OID) string {
