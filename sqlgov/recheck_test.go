@@ -109,7 +109,7 @@ var ways = []struct {
 	{"interlock_query", "mcp", []step{{Q: ""}}, []step{{Q: ""}}, false},
 }
 
-func startDrift(t *testing.T) *gatewaytest.Gateway {
+func startDrift(t *testing.T, governance string) *gatewaytest.Gateway {
 	t.Helper()
 	srv := pgtest.Start(t)
 	dsn := srv.Database(t)
@@ -117,12 +117,12 @@ func startDrift(t *testing.T) *gatewaytest.Gateway {
 		alter role drift_login set search_path = early, public;
 		grant pg_read_all_data, pg_write_all_data to drift_login;
 		revoke execute on function hashtextextended(text, bigint) from public;`+driftSchema)
-	return gatewaytest.Start(t, gatewaytest.Options{Database: dsn, Governance: driftGovernance})
+	return gatewaytest.Start(t, gatewaytest.Options{Database: dsn, Governance: governance})
 }
 
 // The attack: another session changes what names mean between the scan of the catalog and the statement.
 func TestCatalogChangesBeforeTheStatement(t *testing.T) {
-	g := startDrift(t)
+	g := startDrift(t, driftGovernance)
 	for _, d := range drifts {
 		t.Run(d.name, func(t *testing.T) {
 			remake(t, g, d.change)
@@ -233,4 +233,44 @@ func direct(t *testing.T, g *gatewaytest.Gateway, sql string) reply {
 		t.Fatalf("%s: %s", sql, fmt.Sprint(r))
 	}
 	return r
+}
+
+// riskGovernance lets a table be read whole, unless that is risky.
+const riskGovernance = `
+version: 1
+sources:
+  gov:
+    kind: postgres
+    upstream: {host: HOST, port: PORT, database: DATABASE, user: drift_login, tls: disable}
+    scan_interval: 1h
+source_roles:
+  reader: {source: gov, permissions: [{allow: [db.table.select], on: [public.c]}, {allow: [db.function.execute], on: ["*"]}]}
+identities:
+  ana: {kind: human, grants: [{source: gov, roles: [reader]}]}
+policies:
+  no-risk: {when: 'statement.risk == "high"', refuse: true}
+`
+
+// The attack: a table that may be read, beside a policy that asks the risk alone, becomes a view that calls a function
+// which the policy would refuse. The server is not asked before, but tells whose columns it sends.
+func TestRiskChangesBeforeTheStatement(t *testing.T) {
+	g := startDrift(t, riskGovernance)
+	const sql = "select id, name from c"
+	d := drift{sql: sql, change: `alter table c rename to d; create function spill() returns int language sql volatile as 'select 1';
+		create view c as select id, name, ssn, kind from d where spill() = 1`}
+	for _, kind := range []string{"simple", "extended", "mcp"} {
+		remake(t, g, "")
+		door := openDoor(g, kind)
+		if r := door.run(t.Context(), step{Q: sql}); r.state != "" || len(r.rows) != 1 {
+			t.Fatalf("%s, before the change: %+v", kind, r)
+		}
+		pgtest.Start(t).Exec(t, g.Upstream, "revoke execute on function pg_get_viewdef(oid) from public;"+d.change)
+		if r := direct(t, g, sql); len(r.rows) != 1 {
+			t.Errorf("%s: without the gateway: %+v", kind, r)
+		}
+		if r := door.run(t.Context(), step{Q: sql}); r.state == "" || len(r.rows) != 0 {
+			t.Errorf("%s: %+v", kind, r)
+		}
+		door.close()
+	}
 }

@@ -15,7 +15,8 @@ const (
 	// OnRoles: whatever the names in the text come to mean, the identity may do it.
 	OnRoles Footing = iota
 	// OnResult: the identity may read every column of every table in the text, and the server's description of the
-	// result tells of each table if it is the one that was judged.
+	// result tells of each table if it is the one that was judged. No policy asks more of the statement than its kind and
+	// the risk of reading these tables.
 	OnResult
 	// OnCatalog: the decision is right only while the names mean what they meant.
 	OnCatalog
@@ -36,12 +37,15 @@ func (r *Ruleset) Footing(in Input) Footing {
 
 func (j *judge) footing(s *analyze.Statement) Footing {
 	tables := j.ownTables(s)
+	governed := len(j.rules.policies.all) > 0
 	switch {
 	case s.Kind == analyze.Prepare || len(tables) == 0 && len(s.Loose) == 0:
 		return OnRoles
-	case len(j.rules.policies.all) > 0, len(j.set.masks) > 0, len(s.Loose) > 0 && !j.set.everything(FunctionExec), !j.mayChangeAll(s):
+	case j.rules.policies.touching, len(j.set.masks) > 0, len(s.Loose) > 0 && !j.set.everything(FunctionExec), !j.mayChangeAll(s):
 		return OnCatalog
-	case len(tables) == 0 || j.set.readsAll:
+	case governed && (len(s.Loose) > 0 || !j.stored(tables)): // functions make the risk, which policies can ask
+		return OnCatalog
+	case !governed && (len(tables) == 0 || j.set.readsAll):
 		return OnRoles
 	case s.Kind == analyze.Select && s.ReadOnly() && len(s.RowTypes) == 0 && j.described(s, tables):
 		return OnResult
@@ -58,6 +62,17 @@ func (j *judge) ownTables(s *analyze.Statement) []catalog.OID {
 		}
 	}
 	return own
+}
+
+// stored reports if tables hold rows: reading them calls nothing that is not in the text.
+func (j *judge) stored(tables []catalog.OID) bool {
+	for _, oid := range tables {
+		rel := j.in.Catalog.Relation(oid)
+		if rel == nil || rel.RowSecurity || rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable && rel.Kind != catalog.MaterializedView {
+			return false
+		}
+	}
+	return true
 }
 
 // mayChangeAll reports if what a statement does to one table the identity may do to all.

@@ -29,6 +29,8 @@ type policySet struct {
 	found  [dimensions]map[string][]uint64
 	labels []label
 	masks  map[string]*maskRule // by name of the policy
+	// touching is set when a policy depends on what a statement touches, by its condition or by a mask.
+	touching bool
 }
 
 type compiledPolicy struct {
@@ -60,6 +62,7 @@ func compilePolicies(doc *Document) (*policySet, error) {
 			m.State = Active
 		}
 		set.all = append(set.all, compiledPolicy{spec, c, m})
+		set.touching = set.touching || spec.Mask != nil || c.asksAny(touching)
 		if spec.Mask != nil {
 			set.masks[spec.Name] = doc.compileMask(spec.Mask)
 			set.masks[spec.Name].policy = spec
