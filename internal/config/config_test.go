@@ -170,6 +170,7 @@ func TestConfigProblems(t *testing.T) {
 		{"listeners: {admin: {address: 'ops.example:8643'}}", `1:30: ops.example:8643 is not on the loopback interface, so the listener needs tls with cert and key`},
 		{"listeners: {pgwire: {address: '127.0.0.1'}}", `1:31: "127.0.0.1" is no address; write host:port`},
 		{"listeners: {pgwire: {address: '127.0.0.1:70000'}}", `1:31: "70000" is no port; it is a number from 0 to 65535`},
+		{`listeners: {pgwire: {disabled: "false"}}`, `1:32: must be true or false, but is a string`},
 		{"listeners: {pgwire: {disabled: yes}}", `1:32: must be true or false, but is a string`},
 		{"listeners: {pgwire: {tls: {cert: c}}}", `1:27: key "key" is missing`},
 		{"mcp: {allowed_origins: ['https://x.example/path', 'x.example']}", "1:25: \"https://x.example/path\" is no origin; write it as in https://chat.example\n1:51: \"x.example\" is no origin; write it as in https://chat.example"},
