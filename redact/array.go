@@ -144,6 +144,9 @@ func maskElement(dst, element []byte, mask masking) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
+	if !needsQuotes(masked) {
+		return append(dst, masked...), nil
+	}
 	dst = append(dst, '"')
 	for _, c := range masked {
 		if c == '"' || c == '\\' {
@@ -152,4 +155,9 @@ func maskElement(dst, element []byte, mask masking) ([]byte, error) {
 		dst = append(dst, c)
 	}
 	return append(dst, '"'), nil
+}
+
+// needsQuotes reports if PostgreSQL puts an element in double quotes (array_out in the same file).
+func needsQuotes(element []byte) bool {
+	return len(element) == 0 || bytes.ContainsAny(element, "\"\\{}, \t\n\r\v\f") || strings.EqualFold(string(element), "NULL")
 }

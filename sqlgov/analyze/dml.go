@@ -225,6 +225,8 @@ func (a *analysis) onConflict(s *scope, rel *catalog.Relation, target *entry, n 
 		s.items = []*item{{entry: target, named: true, columns: true}}
 		a.arbiter(s, rel, n.Infer)
 		s.items = outside
+	} else {
+		a.anyArbiter(rel, rel, 0)
 	}
 	if n.Action != pg.OnConflictAction_ONCONFLICT_UPDATE {
 		return
@@ -258,6 +260,34 @@ func (a *analysis) arbiter(s *scope, rel *catalog.Relation, n *pg.InferClause) {
 		a.boolean(a.expr(s, n.WhereClause), "WHERE", location(n.WhereClause))
 	}
 }
+
+// anyArbiter notes that rows which conflict in any unique index of a table, or of a table whose rows are its own, are left out:
+// how many there are tells which values exist. of is the table itself or one below it. PostgreSQL asks for no privilege on them.
+func (a *analysis) anyArbiter(rel, of *catalog.Relation, depth int) {
+	if rel.Kind == catalog.View || depth > maxInheritance {
+		a.consume(a.rowLineage(rel))
+		return
+	}
+	for i := range of.UniqueIndexes {
+		index := &of.UniqueIndexes[i]
+		for _, num := range append(slices.Clone(index.Columns), index.ExprReads...) {
+			switch c := columnNamed(rel, nameColumn(of, num).Name); {
+			case num == 0:
+				a.consume(a.rowLineage(rel))
+			case c != nil:
+				a.consume(a.relationLineage(rel, c.Num))
+			}
+		}
+	}
+	for _, oid := range a.env.Catalog.Children(of.OID) {
+		if child := a.env.Catalog.Relation(oid); child != nil && child.Partition {
+			a.anyArbiter(rel, child, depth+1)
+		}
+	}
+}
+
+// maxInheritance bounds how deep partitions are looked at.
+const maxInheritance = 32
 
 func (a *analysis) arbiterConstraint(rel *catalog.Relation, n *pg.InferClause) {
 	for i := range rel.Constraints {

@@ -94,7 +94,7 @@ func (a *analysis) callUses(f *catalog.Function, args []value) int {
 	weight := a.together(args)
 	parts := len(args) > 1 || len(args) == 1 && (args[0].row != nil || len(args[0].fields) > 0)
 	for i := range args {
-		if harmless != everyArgument && (i > 1 || harmless&(1<<i) == 0) || parts && weight > maxWeight {
+		if !spares(harmless, i) || parts && weight > maxWeight {
 			a.consume(args[i].from)
 		}
 	}
@@ -197,7 +197,19 @@ const (
 	firstOnly     = 1 << 0
 	secondOnly    = 1 << 1
 	everyArgument = -1
+	everySecond   = -2 // the values beside keys, which must not be NULL; an argument alone is VARIADIC, of which the number tells
 )
+
+// spares reports if the argument at an index is among some, which are given as bits or as one of the constants below 0.
+func spares(arguments, index int) bool {
+	switch arguments {
+	case everyArgument:
+		return true
+	case everySecond:
+		return index%2 == 1
+	}
+	return index < 2 && arguments&(1<<index) != 0
+}
 
 // totalArguments are the arguments of a function that can have any value without an error and without another number of
 // rows, one bit each. Functions that are not known here have none.
@@ -233,7 +245,7 @@ var total = map[string]int{
 	"extract(text, date)": secondOnly, "extract(text, timestamp without time zone)": secondOnly, "extract(text, timestamp with time zone)": secondOnly,
 
 	"to_json(anyelement)": everyArgument, "to_jsonb(anyelement)": everyArgument, "row_to_json(record)": everyArgument,
-	"json_build_object(\"any\")": everyArgument, "jsonb_build_object(\"any\")": everyArgument,
+	"json_build_object(\"any\")": everySecond, "jsonb_build_object(\"any\")": everySecond,
 	"json_build_array(\"any\")": everyArgument, "jsonb_build_array(\"any\")": everyArgument, "array_to_json(anyarray)": everyArgument,
 	"jsonb_object_field(jsonb, text)": everyArgument, "jsonb_object_field_text(jsonb, text)": everyArgument,
 	"jsonb_array_element(jsonb, integer)": everyArgument, "jsonb_array_element_text(jsonb, integer)": everyArgument,

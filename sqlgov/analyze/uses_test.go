@@ -67,6 +67,9 @@ func TestUses(t *testing.T) {
 		{"update notes set body = lower(email) from customers returning email", "email=", "email=", "email~"},
 		{"insert into customers(email, name) values ('a', 'b') on conflict (email) do update set name = excluded.name", "name= email=", "", "name="},
 		{"insert into customers(email) values ('a') on conflict on constraint customers_email_key do nothing", "email=", "", ""},
+		{"insert into customers(email) values ('a') on conflict do nothing", "id= email= ssn=", "", ""}, // any unique index counts
+		{"insert into customers(id) values (1) on conflict (id) do nothing", "id=", "", ""},
+		{"select json_build_object(email, name), jsonb_build_object('a', email) from customers", "email=", "name~,email~ | email~", ""}, // no key may be NULL
 		{"delete from customers where email = 'a' returning email", "email=", "email=", ""},
 		{"explain select email from customers", "", "email~", ""},
 	} {

@@ -18,6 +18,7 @@ import (
 const (
 	types = `select 12345678901234567890.5::numeric::text as n, timestamptz '2026-01-02 03:04:05.678+00' as t, '\x00ff27'::bytea as b,
 		'{"a": [1, 2]}'::json as j, null::text as z, 9007199254740993::int8 as i, 'Zoë'::text as s, true as yes`
+	masked  = "select t, dom, a, n, i, f, ia, d, tz, j, u, b, yes, ip from masked.wide"
 	point   = "select name from crm.customers where id = $1"
 	big     = "select id, customer_id, ordered_at, status::text, amount::text from sales.orders"
 	bigRows = 120000
@@ -80,6 +81,22 @@ func usePgx() {
 			}
 			return errors.Join(equal("numeric", n, "12345678901234567890.5"), equal("bytea", string(b), "\x00\xff'"), equal("json", j, `{"a": [1, 2]}`),
 				equal("NULL", z, nil), equal("int8", i, 9007199254740993), equal("text", s, "Zoë"), equal("time", t.UTC().Format(time.RFC3339Nano), "2026-01-02T03:04:05.678Z"))
+		})
+	}
+	for _, format := range []int16{pgx.TextFormatCode, pgx.BinaryFormatCode} {
+		check("pgx", fmt.Sprintf("reads masked columns of every kind of type in format %d", format), func(ctx context.Context) error {
+			rows, err := conn.Query(ctx, masked, pgx.QueryResultFormats{format})
+			if err != nil {
+				return err
+			}
+			row, err := pgx.CollectOneRow(rows, func(r pgx.CollectableRow) ([]any, error) { return r.Values() })
+			if err != nil {
+				return err
+			}
+			const want = "[a***@*** ad***t [hidden <nil>] {1230000 -2 false finite true} 1200 1200 [100 <nil> -100] 2026-08-01 00:00:00 +0000 UTC 1785542400 map[n:[1 2] token:<nil>] " +
+				"[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0] [0] true <nil>]"
+			row[8] = row[8].(time.Time).Unix()
+			return equal("values", fmt.Sprint(row), want)
 		})
 	}
 	check("pgx", "sends batches", func(ctx context.Context) error {
@@ -146,6 +163,21 @@ func useSQL(driver string) {
 			return err
 		}
 		return errors.Join(equal("numeric", n, "12345678901234567890.5"), equal("bytea", string(b), "\x00\xff'"), equal("int8", i, 9007199254740993), equal("text", s, "Zoë"))
+	})
+	check(client, "reads masked columns of every kind of type", func(ctx context.Context) error {
+		var t, dom, a, n, ia, j, u string
+		var i int64
+		var f float64
+		var d, tz time.Time
+		var b []byte
+		var yes bool
+		var ip sql.NullString
+		if err := db.QueryRowContext(ctx, masked).Scan(&t, &dom, &a, &n, &i, &f, &ia, &d, &tz, &j, &u, &b, &yes, &ip); err != nil {
+			return err
+		}
+		return errors.Join(equal("texts", t+" "+dom+" "+a, "a***@*** ad***t {hidden,NULL}"), equal("numbers", fmt.Sprintln(n, i, f, ia), "12300.00 1200 1200 {100,NULL,-100}\n"),
+			equal("times", d.Format(time.DateOnly)+tz.UTC().Format(time.RFC3339), "2026-08-012026-08-01T00:00:00Z"), equal("bytes", string(b), "\x00"),
+			equal("others", fmt.Sprintln(j, u, yes, ip.Valid), `{"n":[1, 2],"token":null} 00000000-0000-0000-0000-000000000000 true false`+"\n"))
 	})
 	check(client, "runs a prepared statement a hundred times", func(ctx context.Context) error {
 		st, err := db.PrepareContext(ctx, point)

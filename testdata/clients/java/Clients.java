@@ -40,6 +40,7 @@ public class Clients {
         for (String mode : new String[] {"extended", "simple"}) {
             try (Connection conn = connect("preferQueryMode", mode)) {
                 types(conn, mode);
+                masked(conn, mode);
             }
         }
         try (Connection conn = connect("prepareThreshold", "3")) {
@@ -66,6 +67,29 @@ public class Clients {
                 equal("NULL", r.getString(6), null);
                 equal("int8", r.getLong(7), 9007199254740993L);
                 equal("text", r.getString(8), "Zoë");
+            }
+        });
+    }
+
+    static void masked(Connection conn, String mode) {
+        check("reads masked columns of every kind of type, " + mode, () -> {
+            conn.unwrap(org.postgresql.PGConnection.class).setPrepareThreshold(-1); // binary from the first time on
+            try (PreparedStatement st = conn.prepareStatement("select t, dom, a, n, i, f, ia, d, tz, j, u, b, yes, ip from masked.wide"); ResultSet r = st.executeQuery()) {
+                r.next();
+                equal("email", r.getString(1), "a***@***");
+                equal("domain", r.getString(2), "ad***t");
+                equal("text[]", java.util.Arrays.toString((Object[]) r.getArray(3).getArray()), "[hidden, null]");
+                equal("numeric", r.getBigDecimal(4), new BigDecimal("12300.00"));
+                equal("int8", r.getLong(5), 1200L);
+                equal("float8", r.getDouble(6), 1200.0);
+                equal("int[]", java.util.Arrays.toString((Object[]) r.getArray(7).getArray()), "[100, null, -100]");
+                equal("date", r.getDate(8).toString(), "2026-08-01");
+                equal("timestamptz", r.getTimestamp(9).toInstant().toString(), "2026-08-01T00:00:00Z");
+                equal("jsonb", r.getString(10), "{\"n\":[1, 2],\"token\":null}");
+                equal("uuid", r.getObject(11).toString(), "00000000-0000-0000-0000-000000000000");
+                equal("bytea", java.util.Arrays.toString(r.getBytes(12)), "[0]");
+                equal("bool", r.getBoolean(13), true);
+                equal("inet", r.getString(14), null);
             }
         });
     }

@@ -8,6 +8,12 @@ await client.connect()
 
 await s.run('node-postgres', {
   'reads typed values': async () => s.checkRow((await client.query(s.types)).rows[0]),
+  'reads masked columns of every kind of type': async () => s.checkMasked((await client.query(s.masked)).rows[0]),
+  'reads masked columns in binary': async () => {
+    const { rows: [row] } = await client.query({ text: 'select t, dom, a, i, ia, tz, yes, ip from masked.wide', binary: true })
+    assert.deepEqual([row.t, row.dom, row.a, Number(row.i), row.ia, row.tz.toISOString(), row.yes, row.ip],
+      ['a***@***', 'ad***t', ['hidden', null], 1200, [100, null, -100], '2026-08-01T00:00:00.000Z', true, null])
+  },
   'runs a prepared statement a hundred times': async () => {
     for (let i = 0; i < 100; i++) {
       assert.equal((await client.query({ name: 'by-id', text: s.point, values: [7] })).rowCount, 1)

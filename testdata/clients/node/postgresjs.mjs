@@ -10,6 +10,11 @@ await s.run('postgres.js', {
     // A NULL in an array of numbers becomes NaN in this client, on a direct connection too.
     s.checkRow({ ...row, a: row.a.map((v) => (v === null || Number.isNaN(v) ? null : Number(v))) })
   },
+  'reads masked columns of every kind of type': async () => {
+    const [row] = await sql.unsafe(s.masked)
+    row.a = row.a.map((v) => (v === 'NULL' ? null : v)) // it reads that of a direct connection, too
+    s.checkMasked(row, (v) => (v === null || Number.isNaN(v) ? null : Number(v)))
+  },
   'runs a prepared statement a hundred times': async () => {
     for (let i = 0; i < 100; i++) {
       assert.equal((await sql`select name from crm.customers where id = ${7}`).length, 1)

@@ -11,6 +11,7 @@ export const connection = {
 export const types = `select 12345678901234567890.5::numeric as n, timestamptz '2026-01-02 03:04:05.678+00' as t, '\\x00ff27'::bytea as b,
   '{"a": [1, 2]}'::json as j, array[1, null, 3]::int[] as a, int4range(1, 5) as r, null::text as z,
   9007199254740993::int8 as i, 'Zoë'::text as s, true as yes`
+export const masked = `select t, dom, a, n, i, f, ia, d, tz, j, u, b, yes, ip from masked.wide`
 export const point = 'select name from crm.customers where id = $1'
 export const big = 'select id, customer_id, ordered_at, status, amount from sales.orders'
 export const bigRows = 120000
@@ -28,6 +29,16 @@ export function checkRow(row) {
   assert.equal(row.i, '9007199254740993')
   assert.equal(row.s, 'Zoë')
   assert.equal(row.yes, true)
+}
+
+// checkMasked holds a row of masked against what its masks promise. numbers makes numbers of arrays' elements.
+export function checkMasked(row, numbers = (v) => v) {
+  assert.deepEqual([row.t, row.dom, row.a], ['a***@***', 'ad***t', ['hidden', null]])
+  assert.deepEqual([Number(row.n), Number(row.i), row.f, row.ia.map(numbers)], [12300, 1200, 1200, [100, null, -100]])
+  assert.match(row.d.toISOString(), /^2026-0(7-31|8-01)/) // midnight of some zone
+  assert.equal(row.tz.toISOString(), '2026-08-01T00:00:00.000Z')
+  assert.deepEqual(row.j, { token: null, n: [1, 2] })
+  assert.deepEqual([row.u, [...row.b], row.yes, row.ip], ['00000000-0000-0000-0000-000000000000', [0], true, null])
 }
 
 export async function refusal(run) {

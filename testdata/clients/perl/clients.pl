@@ -32,6 +32,15 @@ check('reads typed values', sub {
     equal('int8', $i, '9007199254740993');
 });
 
+check('reads masked columns of every kind of type', sub {
+    my @row = $db->selectrow_array('select t, dom, a, n, i, f, ia, d, tz, j, u, b, yes, ip from masked.wide');
+    my @want = ('a***@***', 'ad***t', undef, '12300.00', '1200', '1200', undef, '2026-08-01', '2026-08-01 00:00:00+00', '{"n":[1, 2],"token":null}',
+        '00000000-0000-0000-0000-000000000000', "\0", 1, undef);
+    equal('text[]', join('|', map { $_ // 'NULL' } @{ $row[2] }), 'hidden|NULL');
+    equal('int[]', join('|', map { $_ // 'NULL' } @{ $row[6] }), '100|NULL|-100');
+    for my $i (0 .. $#want) { equal("column $i", $row[$i], $want[$i]) unless ref $row[$i] }
+});
+
 check('runs a prepared statement a hundred times', sub {
     my $st = $db->prepare('select name from crm.customers where id = ?');
     for (1 .. 100) { $st->execute(7); equal('rows', scalar @{ $st->fetchall_arrayref }, 1) }

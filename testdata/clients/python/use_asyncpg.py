@@ -5,7 +5,7 @@ import ssl
 
 import asyncpg
 
-from scenario import BIG, BIG_ROWS, HOST, KEY, POINT, PORT, REFUSED, ROOT, SLOW, SOURCE, TYPES, expect, run
+from scenario import BIG, BIG_ROWS, HOST, KEY, MASKED, POINT, PORT, REFUSED, ROOT, SLOW, SOURCE, TYPES, expect, expect_masked, run
 
 loop = asyncio.new_event_loop()
 tls = ssl.create_default_context(cafile=ROOT)
@@ -28,6 +28,11 @@ def types():
         expect("range", (r.lower, r.upper), (1, 5))
         expect("int8, text, bool, date", (i, s, yes, d), (9007199254740993, "Zoë", True, datetime.date(2026, 2, 28)))
     loop.run_until_complete(go())
+
+
+def masked():
+    "reads masked columns of every kind of type in binary"
+    expect_masked(loop.run_until_complete(conn.fetchrow(MASKED)), j='{"n":[1, 2],"token":null}')
 
 
 def repeated():
@@ -77,4 +82,4 @@ def cancels():
     loop.run_until_complete(go())
 
 
-run("asyncpg", [types, repeated, refused, big, cancels])
+run("asyncpg", [types, masked, repeated, refused, big, cancels])

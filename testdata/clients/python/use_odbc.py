@@ -17,6 +17,12 @@ def types():
                                           9007199254740993, "Zoë"))
 
 
+def masked():
+    "reads masked columns"
+    t, dom, n, i, f, d, b, ip = conn.execute("select t, dom, n::numeric, i, f, d, b, ip from masked.wide").fetchone()
+    expect("values", (t, dom, n, i, f, d, b, ip), ("a***@***", "ad***t", decimal.Decimal("12300.00"), 1200, 1200.0, datetime.date(2026, 8, 1), b"\x00", None))
+
+
 def repeated():
     "runs a statement with a parameter a hundred times"
     cur = conn.cursor()
@@ -39,4 +45,4 @@ def big():
     expect("rows", len(conn.execute(BIG).fetchall()), BIG_ROWS)
 
 
-run("ODBC", [types, repeated, refused, big])
+run("ODBC", [types, masked, repeated, refused, big])

@@ -5,7 +5,7 @@ import threading
 import psycopg
 from psycopg.types.range import Range
 
-from scenario import BIG, BIG_ROWS, HOST, KEY, POINT, PORT, REFUSED, ROOT, SLOW, SOURCE, TYPES, expect, run
+from scenario import BIG, BIG_ROWS, HOST, KEY, MASKED, POINT, PORT, REFUSED, ROOT, SLOW, SOURCE, TYPES, expect, expect_masked, run
 
 conn = psycopg.connect(host=HOST, port=PORT, dbname=SOURCE, user="ana", password=KEY, sslmode="verify-full", sslrootcert=ROOT)
 conn.prepare_threshold = 5
@@ -21,6 +21,14 @@ def types():
         expect("bytea", bytes(b), b"\x00\xff'")
         expect("json, array, range, NULL", (j, a, r, z), ({"a": [1, 2]}, [1, None, 3], Range(1, 5, "[)"), None))
         expect("int8, text, bool, date", (i, s, yes, d), (9007199254740993, "Zoë", True, datetime.date(2026, 2, 28)))
+
+
+def masked():
+    "reads masked columns of every kind of type, in text and in binary"
+    for binary in (False, True):
+        with conn.cursor(binary=binary) as cur:
+            expect_masked(cur.execute(MASKED).fetchone())
+    conn.rollback()
 
 
 def repeated():
@@ -84,4 +92,4 @@ def cancels():
     conn.rollback()
 
 
-run("psycopg", [types, repeated, refused, big, server_side, copies, cancels])
+run("psycopg", [types, masked, repeated, refused, big, server_side, copies, cancels])

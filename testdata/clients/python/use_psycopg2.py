@@ -7,7 +7,7 @@ import time
 import psycopg2
 import psycopg2.errors
 
-from scenario import BIG, BIG_ROWS, HOST, KEY, POINT, PORT, REFUSED, ROOT, SLOW, SOURCE, TYPES, expect, run
+from scenario import BIG, BIG_ROWS, HOST, KEY, MASKED, POINT, PORT, REFUSED, ROOT, SLOW, SOURCE, TYPES, expect, expect_masked, run
 
 
 def connect():
@@ -28,6 +28,14 @@ def types():
     expect("json, array, NULL", (j, a, z), ({"a": [1, 2]}, [1, None, 3], None))
     expect("range", (r.lower, r.upper), (1, 5))
     expect("int8, text, bool, date", (i, s, yes, d), (9007199254740993, "Zoë", True, datetime.date(2026, 2, 28)))
+
+
+def masked():
+    "reads masked columns of every kind of type"
+    with conn.cursor() as cur:
+        cur.execute(MASKED)
+        expect_masked(cur.fetchone())
+    conn.rollback()
 
 
 def repeated():
@@ -97,4 +105,4 @@ def cancels():
     conn.rollback()
 
 
-run("psycopg2", [types, repeated, refused, big, copies, cancels])
+run("psycopg2", [types, masked, repeated, refused, big, copies, cancels])

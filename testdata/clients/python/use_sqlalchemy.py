@@ -3,7 +3,7 @@ import decimal
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from scenario import BIG, BIG_ROWS, HOST, KEY, POINT, PORT, REFUSED, ROOT, SOURCE, TYPES, expect, run
+from scenario import BIG, BIG_ROWS, HOST, KEY, MASKED, POINT, PORT, REFUSED, ROOT, SOURCE, TYPES, expect, expect_masked, run
 
 engine = sa.create_engine(
     sa.engine.URL.create("postgresql+psycopg2", "ana", KEY, HOST, int(PORT), SOURCE, {"sslmode": "verify-full", "sslrootcert": ROOT}),
@@ -15,6 +15,12 @@ def types():
     with engine.connect() as conn:
         row = conn.execute(sa.text(TYPES.replace(":", "\\:"))).one()
         expect("numeric, NULL, text", (row.n, row.z, row.s), (decimal.Decimal("12345678901234567890.5"), None, "Zoë"))
+
+
+def masked():
+    "reads masked columns of every kind of type"
+    with engine.connect() as conn:
+        expect_masked(conn.execute(sa.text(MASKED)).one())
 
 
 def expression():
@@ -58,4 +64,4 @@ def inspects():
     expect("columns", ("name" in names, "ssn" in names), (True, False))
 
 
-run("SQLAlchemy", [types, expression, refused, big, inspects])
+run("SQLAlchemy", [types, masked, expression, refused, big, inspects])

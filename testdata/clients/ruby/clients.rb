@@ -28,6 +28,16 @@ check('reads typed values in text and in binary') do
   end
 end
 
+check('reads masked columns of every kind of type, in text and in binary') do
+  row = conn.exec('select t, dom, a, n, i, f, ia, d, tz, j, u, b, yes, ip from masked.wide').values[0]
+  equal('text', row.map { |v| v&.sub('+00', '') },
+        ['a***@***', 'ad***t', '{hidden,NULL}', '12300.00', '1200', '1200', '{100,NULL,-100}', '2026-08-01', '2026-08-01 00:00:00', '{"n":[1, 2],"token":null}',
+         '00000000-0000-0000-0000-000000000000', '\x00', 't', nil])
+  row = conn.exec_params('select t, i, f, d, tz, u, b, yes, ip from masked.wide', [], 1).values[0]
+  equal('binary', [row[0], row[1].unpack1('q>'), row[2].unpack1('G'), row[3].unpack1('l>'), row[4].unpack1('q>'), row[5].unpack1('H*'), row[6], row[7], row[8]],
+        ['a***@***', 1200, 1200.0, 9709, 9709 * 86_400_000_000, '0' * 32, "\0", "\1", nil])
+end
+
 check('runs a prepared statement a hundred times') do
   conn.prepare('by_id', 'select name from crm.customers where id = $1')
   100.times { equal('rows', conn.exec_prepared('by_id', [7]).ntuples, 1) }
