@@ -31,7 +31,7 @@ func TestAbandoned(t *testing.T) {
 	defer admin.Close(context.WithoutCancel(t.Context()))
 	before := runtime.NumGoroutine()
 
-	const halves, slow, streams = 600, 300, 100
+	const halves, slow, streams = 650, 300, 50
 	heads := abandonHalfSent(t, g, patient, halves)
 	abandonSlowBodies(t, g, hurried, slow)
 	abandonStreams(t, g, admin, patient, streams)
