@@ -157,7 +157,7 @@ func (k *talk) listenIf(due bool) {
 
 // hear reads one message, and waits for it long unless silence is expected.
 func (k *talk) hear(silence bool) string {
-	patience := 10 * time.Second
+	patience := time.Minute
 	if *update {
 		patience = 5 * time.Second
 	}

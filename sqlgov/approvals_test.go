@@ -576,7 +576,7 @@ func TestLifeOfAnApprovalIsOnRecord(t *testing.T) {
 		{"approval.queued by ana", "approval.vote by dora", "approval.rejected by dora"}}
 	for i, id := range ids {
 		var life []string
-		for deadline := time.Now().Add(10 * time.Second); len(life) < len(want[i]) && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); len(life) < len(want[i]) && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			life = nil
 			for _, v := range g.Records(audit.Filter{Events: true}) {
 				if v.Event != nil && v.Event.Attributes["approval"] == id {

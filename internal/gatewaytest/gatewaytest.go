@@ -193,7 +193,7 @@ func (g *Gateway) Apply(document string) {
 	if err := g.writeDocument(document); err != nil {
 		g.t.Fatalf("gatewaytest: %v", err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); g.Rules.Current() == before; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); g.Rules.Current() == before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			g.t.Fatal("gatewaytest: the governance document is not applied")
 		}

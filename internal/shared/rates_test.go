@@ -118,7 +118,7 @@ func TestRedisLostAndFound(t *testing.T) {
 		t.Error("a node's share is too small for this")
 	}
 	server.Restart()
-	for deadline := time.Now().Add(10 * time.Second); r.Lost(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); r.Lost(); time.Sleep(20 * time.Millisecond) {
 		r.Take(context.Background(), one("probe", hour(1_000_000)))
 		if time.Now().After(deadline) {
 			t.Fatal("Redis is not found again")

@@ -220,7 +220,7 @@ func rogue(t *testing.T, script func(net.Conn)) *policy.SourceSpec {
 			}
 			go func() {
 				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				script(c)
 			}()
 		}
