@@ -100,9 +100,28 @@ func TestContentInTypes(t *testing.T) {
 	if detector(t, false, redact.Type{OID: 2249, Name: "record"}, 1) != redact.Hidden {
 		t.Error("a record in binary format is not hidden")
 	}
-	for _, bad := range []string{`{"a": "a@b.co"`, "a@b.co", ""} {
-		if _, _, err := detector(t, false, jsonb, 0).Append(nil, []byte(bad)); err == nil {
-			t.Errorf("%q is passed on", bad)
+}
+
+// The attack: a value that cannot be looked through is passed on. It ends the row, whether content is masked or only counted.
+func TestContentThatCannotBeRead(t *testing.T) {
+	json, jsonb := redact.Type{OID: 114, Name: "json"}, redact.Type{OID: 3802, Name: "jsonb"}
+	for _, tc := range []struct {
+		typ    redact.Type
+		format redact.Format
+		in     string
+	}{
+		{json, 0, `{"a": "a@b.co"`}, {json, 1, "a@b.co"}, {jsonb, 0, "a@b.co"}, {jsonb, 0, ""}, {jsonb, 1, `{"a": "a@b.co"}`}, {jsonb, 1, ""}, {jsonb, 1, "\x01a@b.co"},
+		{redact.Type{OID: 1009, Name: "text[]", Element: &text}, 0, "{a@b.co"}, {redact.Type{OID: 1009, Name: "text[]", Element: &text}, 1, "a@b.co"},
+		{redact.Type{OID: 3807, Name: "jsonb[]", Element: &jsonb}, 0, "{a@b.co}"},
+	} {
+		for _, report := range []bool{false, true} {
+			row := redact.NewRow([]*redact.Masker{detector(t, report, tc.typ, tc.format)})
+			if out, err := row.AppendDataRow(nil, dataRow(tc.in), &redact.Found{}); err == nil {
+				t.Errorf("%s %q in format %d, reported %t, is passed on: %q", tc.typ.Name, tc.in, tc.format, report, out)
+			}
+			if err := row.Values([][]byte{[]byte(tc.in)}, &redact.Found{}); err == nil {
+				t.Errorf("%s %q in format %d, reported %t, is passed on as a value", tc.typ.Name, tc.in, tc.format, report)
+			}
 		}
 	}
 }
