@@ -54,16 +54,23 @@ type nodes struct {
 	upstream string
 	ana      string
 	dora     string
+	more     string // lines of their configuration
 }
 
 func newNodes(t *testing.T) *nodes {
 	t.Helper()
-	n := &nodes{t: t, dir: t.TempDir(), upstream: pgtest.Start(t).Database(t, "create table ran (i int)")}
+	return nodesOf(t, heldDocument, "create table ran (i int)")
+}
+
+// nodesOf are nodes that govern a new database by a document.
+func nodesOf(t *testing.T, document string, setup ...string) *nodes {
+	t.Helper()
+	n := &nodes{t: t, dir: t.TempDir(), upstream: pgtest.Start(t).Database(t, setup...)}
 	u, err := url.Parse(n.upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("HOST", u.Hostname(), "PORT", u.Port(), "DATABASE", strings.TrimPrefix(u.Path, "/"), "USER", pgtest.Superuser).Replace(heldDocument)
+	text := strings.NewReplacer("HOST", u.Hostname(), "PORT", u.Port(), "DATABASE", strings.TrimPrefix(u.Path, "/"), "USER", pgtest.Superuser).Replace(document)
 	if err := os.WriteFile(filepath.Join(n.dir, "governance.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +96,7 @@ func (n *nodes) config(name string) string {
 	n.t.Helper()
 	file := filepath.Join(n.dir, name+".yaml")
 	text := "governance: governance.yaml\ndata_dir: " + name + "\nstore: {dir: shared}\naudit: {node: " + name + "}\napprovals: {lease: 1s}\n" +
-		`listeners: {pgwire: {address: "127.0.0.1:0"}, mcp: {disabled: true}, admin: {address: "127.0.0.1:0"}}` + "\n"
+		`listeners: {pgwire: {address: "127.0.0.1:0"}, mcp: {disabled: true}, admin: {address: "127.0.0.1:0"}}` + "\n" + n.more
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		n.t.Fatal(err)
 	}
