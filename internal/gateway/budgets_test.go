@@ -17,6 +17,7 @@ import (
 	"interlock/internal/gatewaytest"
 	"interlock/internal/pgtest"
 	"interlock/internal/redistest"
+	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 )
 
@@ -188,6 +189,10 @@ func TestBudget(t *testing.T) {
 	}
 	inBytes(t, g)
 	budgetsOnRecord(t, g)
+	e := sqlgov.Explain(g.Rules.Current(), g.Catalogs.Index("shop"), sqlgov.Hypothesis{SQL: all, Source: "shop", Caller: sqlgov.Caller{Identity: "u0", Door: sqlgov.PGWire}})
+	if len(e.Obligations.Budgets) != 1 || e.Obligations.Budgets[0].Rule != "people" || e.Obligations.Budgets[0].Rows != 50 {
+		t.Errorf("explained: %+v", e.Obligations)
+	}
 }
 
 // inBytes counts bytes, those of everybody together.
