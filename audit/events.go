@@ -35,6 +35,8 @@ const (
 	KeyCreated = "key.created" // key, identity, expires
 	KeyRevoked = "key.revoked" // key, identity
 
+	SourceSampled = "source.sampled" // source, catalog, rows: values are about to be looked at for proposals, of so many rows a table at most
+
 	AuditExported = "audit.exported" // from, to, sha256
 	// AuditPruned says that the entries up to "to", whose hash is "hash", were removed after they had been exported. It
 	// is where the rest of the chain is anchored.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"interlock/audit"
 	"interlock/catalog"
 	"interlock/internal/gateway"
 	"interlock/internal/upstream"
@@ -57,7 +59,7 @@ func scanCommand() *cobra.Command {
 		Long: "Scan looks at the names, types and comments of columns and at some of their values, and proposes labels for those that seem to hold\n" +
 			"personal data or secrets. It prints a piece of YAML for the governance document, and which of the columns have neither label\n" +
 			"nor mask; it applies nothing. Values are read by the source's own login in one read-only query a table, at most --rows of them,\n" +
-			"and are counted: none is kept or shown.",
+			"and are counted: none is kept or shown. The audit log says that they were read.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.rows < 1 || o.rows > 100_000 || o.timeout < time.Millisecond || o.timeout > time.Hour {
@@ -117,6 +119,11 @@ func (o *scanOptions) propose(cmd *cobra.Command, source string) (*proposals, er
 	if s.index == nil {
 		return nil, fmt.Errorf("the control store has no catalog of source %q", source)
 	}
+	if s.up != nil {
+		if err := s.record(); err != nil {
+			return nil, err
+		}
+	}
 	return s.run()
 }
 
@@ -129,6 +136,20 @@ type scanning struct {
 	index   *catalog.Index
 	up      *upstream.Pool // nil if no values are looked at
 	found   proposals
+}
+
+// record brings into the audit log that values are about to be looked at.
+func (s *scanning) record() error {
+	cfg, err := loadConfig(s.cmd)
+	if err != nil {
+		return err
+	}
+	_, err = gateway.RecordAct(s.cmd.Context(), cfg, audit.SourceSampled, map[string]string{"source": s.src.ID,
+		"catalog": s.index.Snapshot.Version, "rows": strconv.Itoa(s.options.rows)})
+	if err != nil {
+		return fmt.Errorf("values are not looked at without a record: %w", err)
+	}
+	return nil
 }
 
 func (s *scanning) run() (*proposals, error) {

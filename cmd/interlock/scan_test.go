@@ -121,6 +121,9 @@ func TestScan(t *testing.T) {
 	if want := []string{"public.customers.note", "public.customers.doc", "public.customers.labelled"}; !slices.Equal(found.Unguarded, want) || found.Labelled != 8 || len(found.Unsampled) != 1 {
 		t.Errorf("%v, want %v; %+v", found.Unguarded, want, found)
 	}
+	if out, status := verb(t, "audit", "search", "--event=source.sampled", "--json", "--config="+filepath.Join(dir, "interlock.yaml")); status != 0 || strings.Count(out, `"rows":"1000"`) != 2 {
+		t.Errorf("exit status %d, on record: %s", status, out)
+	}
 	for _, wrong := range [][]string{{"--rows=0"}, {"--timeout=0s"}} {
 		if out, status := scan(wrong...); status != exitUsage {
 			t.Errorf("%v: exit status %d, %s", wrong, status, out)
