@@ -2,6 +2,7 @@ package sqlgov_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -133,23 +134,23 @@ func heldAs(t testing.TB, err error) string {
 
 func connectAs(t testing.TB, g *gatewaytest.Gateway, who string, settings ...string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), g.DSN(who, "gov", settings...))
+	return pgxTo(t, g.DSN(who, "gov", settings...))
+}
+
+func pgxTo(t testing.TB, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close(t.Context()) })
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
 
 func startHeld(t testing.TB) (*gatewaytest.Gateway, *pgx.Conn, *people) {
 	t.Helper()
 	g := gatewaytest.Start(t, gatewaytest.Options{Governance: heldDocument, Setup: []string{heldData}})
-	direct, err := pgx.Connect(t.Context(), g.Upstream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { direct.Close(t.Context()) })
-	return g, direct, peopleOf(t, g)
+	return g, pgxTo(t, g.Upstream), peopleOf(t, g)
 }
 
 func one(t testing.TB, conn *pgx.Conn, sql string) string {

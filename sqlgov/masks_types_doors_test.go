@@ -275,13 +275,3 @@ func decoded(t *testing.T, conn *pgx.Conn, table string, columns []maskColumn, f
 	}
 	return all
 }
-
-func pgxTo(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}

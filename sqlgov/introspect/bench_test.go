@@ -14,17 +14,9 @@ import (
 // describeQueries are those that psql sends for its describe commands as an identity, each once.
 func describeQueries(b *testing.B, dsn string) []string {
 	b.Helper()
-	var list []string
-	for line := range strings.Lines(read(b, "testdata/introspection/psql.txt")) {
-		if strings.HasPrefix(line, `\`) {
-			for _, schema := range []string{"crm", "sales", "support"} {
-				list = append(list, strings.ReplaceAll(line, "SCHEMA", schema))
-			}
-		}
-	}
 	cmd := exec.Command("psql", "-X", "-w", "-E", "-d", dsn)
 	cmd.Env = append(os.Environ(), "PGPASSFILE=/nonexistent")
-	cmd.Stdin = strings.NewReader(strings.Join(list, ""))
+	cmd.Stdin = strings.NewReader(strings.Join(commands(b, "crm", "sales", "support"), "\n"))
 	out, err := cmd.Output()
 	if err != nil {
 		b.Fatal(err)

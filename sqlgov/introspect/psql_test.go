@@ -59,7 +59,7 @@ func run(t *testing.T, dsn string, commands []string) []string {
 }
 
 // commands are those of psql that list or describe. Those with a name go through the schemas of the test.
-func commands(t *testing.T, schemas ...string) []string {
+func commands(t testing.TB, schemas ...string) []string {
 	t.Helper()
 	var all []string
 	for line := range strings.Lines(read(t, "testdata/introspection/psql.txt")) {
