@@ -63,6 +63,7 @@ var confined = map[string][]string{
 	"go.yaml.in/yaml":                        {"internal/config"},
 	"github.com/redis/go-redis":              {"internal/shared"},
 	"github.com/sony/gobreaker":              {"internal/breaker"},
+	"github.com/klauspost/compress":          {"audit"},
 	"github.com/spf13/cobra":                 {"cmd/interlock"},
 	"net/http":                               {"mcp", "internal/admin", "internal/auditship", "internal/bench", "internal/identity", "internal/gateway", "cmd/interlock"},
 	"flag":                                   {"cmd/interlock", "internal/bench"},
