@@ -77,7 +77,7 @@ func (u *Upstream) circuit(src *policy.SourceSpec) *circuit {
 		Timeout:      pause,
 		ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= uint32(failures) },
 		IsSuccessful: reached,
-		IsExcluded:   undecided,
+		IsExcluded:   func(err error) bool { return undecided(err) || src.Upstream.Several() && lost(err) },
 		OnStateChange: func(source string, from, to gobreaker.State) {
 			c.mu.Lock()
 			c.tried = time.Now().Add(pause)
@@ -98,12 +98,17 @@ func (u *Upstream) circuit(src *policy.SourceSpec) *circuit {
 func reached(err error) bool {
 	var open *sqlgov.OpenError
 	switch {
-	case errors.Is(err, sqlgov.ErrConnectionLost), errors.Is(err, sqlgov.ErrOutcomeUnknown):
+	case lost(err):
 		return false
 	case errors.As(err, &open):
 		return open.Reason != sqlgov.OpenUnreachable && open.Reason != sqlgov.OpenTooMany
 	}
 	return true
+}
+
+// lost reports if a connection broke. Where there are other servers that says nothing about those; the next connection will.
+func lost(err error) bool {
+	return errors.Is(err, sqlgov.ErrConnectionLost) || errors.Is(err, sqlgov.ErrOutcomeUnknown)
 }
 
 // undecided reports if an error says nothing about the server: the caller went away, or it was never asked.

@@ -94,6 +94,27 @@ func TestWhatOpensACircuit(t *testing.T) {
 	}
 }
 
+// Where a source has several servers, connections that broke with one say nothing of the others. That none can be reached does.
+func TestSeveralServers(t *testing.T) {
+	pair := *shop
+	pair.Upstream.Host = "a,b"
+	next := &scripted{err: fmt.Errorf("%w: reset", sqlgov.ErrConnectionLost)}
+	u := &Upstream{Next: next, Failures: 3, Pause: time.Hour}
+	for range 10 {
+		_, _ = u.Run(context.Background(), &pair, sqlgov.RunRequest{}, sqlgov.Sink{})
+	}
+	if _, open := u.Circuit("shop"); open || next.asked != 10 {
+		t.Errorf("open %t after %d lost connections", open, next.asked)
+	}
+	next.answer(unreachable)
+	for range 3 {
+		_, _ = u.Open(context.Background(), &pair, sqlgov.OpenOptions{})
+	}
+	if _, open := u.Circuit("shop"); !open {
+		t.Error("not open though no server can be reached")
+	}
+}
+
 // Failures count in a row; an open circuit asks nobody; after the pause exactly one of many asks; it decides.
 func TestProbe(t *testing.T) {
 	const pause = time.Second

@@ -38,6 +38,8 @@ type Config struct {
 	// Template, if set, is a directory that caches what initdb makes, so that the next start only copies it. It may be
 	// shared by processes that start at the same time. The directory itself stays.
 	Template string
+	// CopyOf, if set, is a running cluster of which this one becomes a streaming standby.
+	CopyOf *Cluster
 	// Settings are lines of postgresql.conf, over those that suit a throwaway cluster.
 	Settings map[string]string
 	// HBA are lines of pg_hba.conf that come after the rules for the superuser and before the last, which trusts

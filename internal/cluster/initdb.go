@@ -89,8 +89,12 @@ func makeDir(dir string, acc account) (string, error) {
 	return dir, acc.own(dir)
 }
 
-// makeData fills a data directory, from the template directory if there is one.
+// makeData fills a data directory: from a running cluster, from the template directory, or anew.
 func makeData(ctx context.Context, cfg Config, acc account, data string) error {
+	if cfg.CopyOf != nil {
+		return runAs(ctx, acc, filepath.Join(cfg.BinDir, "pg_basebackup"), "-D", data, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync",
+			"-d", cfg.CopyOf.DSN(Superuser, "postgres"))
+	}
 	if cfg.Template == "" {
 		return initdb(ctx, cfg.BinDir, acc, data)
 	}

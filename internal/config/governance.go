@@ -196,8 +196,10 @@ func upstreamShape(u *policy.UpstreamSpec) shape {
 		about:    "How to reach the PostgreSQL server. The login should have no more rights than the roles of the source give away.",
 		required: []string{"host", "database", "user"},
 		fields: []field{
-			{"host", words(&u.Host, "", "Host name, address, or absolute path of the directory of a Unix socket.")},
-			{"port", integer(&u.Port, "TCP port, or number of the Unix socket.", bounds{1, 65535, 5432})},
+			{"host", words(&u.Host, "", "Host name, address, or absolute path of the directory of a Unix socket. Several with commas are copies of one database, each with a port of its own behind a colon if it has one: "+
+				"a connection is made to the first that can be reached and fits.")},
+			{"target_session_attrs", choice(&u.Target, "", "Which of the servers will do, as in libpq. prefer-standby takes any when there is no standby. Default: any.", policy.Targets...)},
+			{"port", integer(&u.Port, "TCP port, or number of the Unix socket, of each host that names none.", bounds{1, 65535, 5432})},
 			{"database", words(&u.Database, "", "Database name.")},
 			{"user", words(&u.User, "", "Login of the gateway.")},
 			{"password", text(&u.Password, "", "Reference to the login's password: env:NAME or file:PATH.", referencePattern, checkReference)},
@@ -212,20 +214,36 @@ func upstreamShape(u *policy.UpstreamSpec) shape {
 }
 
 func finishUpstream(u *policy.UpstreamSpec, r *reader, node func(string) *yaml.Node) {
-	socket := filepath.IsAbs(u.Host)
-	switch {
-	case u.Host == "":
-	case u.TLS == "" && socket:
-		u.TLS = "disable"
-	case u.TLS == "":
-		u.TLS = "verify-full"
-	case socket && u.TLS != "disable":
-		r.fail(node("tls"), "a Unix socket has no TLS; leave the key out")
-	case u.TLS == "disable" && !socket && !loopback(joinPort(u.Host)):
-		r.fail(node("tls"), "%s is not on the loopback interface, so its connections need TLS", u.Host)
+	if u.Host != "" {
+		finishServers(u, r, node)
 	}
 	if (u.Cert == "") != (u.Key == "") {
 		r.fail(node("cert"), "cert and key belong together")
+	}
+}
+
+// finishServers checks the servers and how their connections are protected, and sets the default of that.
+func finishServers(u *policy.UpstreamSpec, r *reader, node func(string) *yaml.Node) {
+	servers, err := u.Servers()
+	if err != nil {
+		r.fail(node("host"), "%s", err)
+		return
+	}
+	given := u.TLS
+	for _, s := range servers {
+		socket := filepath.IsAbs(s.Host)
+		switch {
+		case socket != filepath.IsAbs(servers[0].Host):
+			r.fail(node("host"), "Unix sockets and hosts cannot be mixed")
+		case given == "" && socket:
+			u.TLS = "disable"
+		case given == "":
+			u.TLS = "verify-full"
+		case socket && given != "disable":
+			r.fail(node("tls"), "a Unix socket has no TLS; leave the key out")
+		case given == "disable" && !socket && !loopback(joinPort(s.Host)):
+			r.fail(node("tls"), "%s is not on the loopback interface, so its connections need TLS", s.Host)
+		}
 	}
 }
 

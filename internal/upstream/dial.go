@@ -28,29 +28,52 @@ const (
 	farewell = 2 * time.Second
 )
 
-// target is how to reach a source's server, with secrets resolved.
+// target is how to reach a server of a source, with secrets resolved.
 type target struct {
-	spec     policy.UpstreamSpec
+	spec     policy.UpstreamSpec // of this server
 	password string
 	tls      *tls.Config // nil is plaintext
+
+	server  policy.Server
+	servers *servers // what is known of all servers of the source
+	several bool     // there is more than one
+	want    string   // which kind of server will do
+	probing bool     // the connection is for asking what the server is
 }
 
-func (p *Pool) target(src *policy.SourceSpec) (*target, error) {
-	t := &target{spec: src.Upstream}
-	if t.spec.Port == 0 {
-		t.spec.Port = 5432
+// targets returns how to reach each server of a source.
+func (p *Pool) targets(src *policy.SourceSpec) ([]*target, error) {
+	all, err := src.Upstream.Servers()
+	if err != nil {
+		return nil, &sqlgov.OpenError{Reason: sqlgov.OpenRejected, Err: fmt.Errorf("source %s: %w", src.ID, err)}
 	}
-	var err error
-	if t.spec.Password != "" {
-		if t.password, err = p.cfg.Secret(t.spec.Password); err != nil {
+	var password string
+	if ref := src.Upstream.Password; ref != "" {
+		if password, err = p.cfg.Secret(ref); err != nil {
 			return nil, &sqlgov.OpenError{Reason: sqlgov.OpenAuth, Err: fmt.Errorf("source %s: password: %w", src.ID, err)}
 		}
 	}
-	if t.tls, err = tlsConfig(&t.spec, p.cfg.Secret); err != nil {
-		return nil, &sqlgov.OpenError{Reason: sqlgov.OpenTLS, Err: fmt.Errorf("source %s: %w", src.ID, err)}
+	known := &p.slots(src).servers
+	targets := make([]*target, len(all))
+	for i, server := range all {
+		t := &target{spec: src.Upstream.On(server), password: password, server: server, servers: known, several: len(all) > 1}
+		if t.tls, err = tlsConfig(&t.spec, p.cfg.Secret); err != nil {
+			return nil, &sqlgov.OpenError{Reason: sqlgov.OpenTLS, Err: fmt.Errorf("source %s: %w", src.ID, err)}
+		}
+		targets[i] = t
 	}
-	return t, nil
+	return targets, nil
 }
+
+// wanting returns a target that only a certain kind of server fits.
+func (t *target) wanting(want string) *target {
+	asking := *t
+	asking.want = want
+	return &asking
+}
+
+// asks reports if a server is asked what it is before it is used.
+func (t *target) asks() bool { return t.several || t.want != "" && t.want != policy.TargetAny }
 
 // dial opens a network connection, secured as the source demands, on which nothing of PostgreSQL has been said yet.
 func (t *target) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -114,6 +137,9 @@ func (p *Pool) connConfig(t *target, params map[string]string) *pgx.ConnConfig {
 	cfg.MinProtocolVersion, cfg.MaxProtocolVersion = "3.0", "3.0"
 	cfg.KerberosSrvName, cfg.KerberosSpn = "", ""
 	cfg.ValidateConnect = nil
+	if t.asks() {
+		cfg.ValidateConnect = t.fits
+	}
 	cfg.RuntimeParams = map[string]string{"application_name": p.cfg.AppName}
 	for name, value := range params {
 		cfg.RuntimeParams[name] = value
@@ -123,10 +149,10 @@ func (p *Pool) connConfig(t *target, params map[string]string) *pgx.ConnConfig {
 
 // connect dials a source and returns a connection that is ready for queries. params are start-up parameters.
 func (p *Pool) connect(ctx context.Context, src *policy.SourceSpec, params map[string]string) (*conn, error) {
-	t, err := p.target(src)
-	if err != nil {
-		return nil, err
-	}
+	return reach(ctx, p, src, func(ctx context.Context, t *target) (*conn, error) { return p.connectTo(ctx, t, params) })
+}
+
+func (p *Pool) connectTo(ctx context.Context, t *target, params map[string]string) (*conn, error) {
 	cfg := &p.connConfig(t, params).Config
 	cfg.MaxProtocolMessageBodyLen = startMessage
 	var start *startReader
@@ -134,19 +160,17 @@ func (p *Pool) connect(ctx context.Context, src *policy.SourceSpec, params map[s
 		start = &startReader{r: r}
 		return pgproto3.NewFrontend(start, w)
 	}
-	dialing, cancel := context.WithTimeout(ctx, p.cfg.DialTimeout)
-	defer cancel()
-	pc, err := pgconn.ConnectConfig(dialing, cfg)
+	pc, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, openError(ctx, err)
+		return nil, err
 	}
-	if err := pc.SyncConn(dialing); err != nil { // nothing may be left in pgconn's own buffers
-		_ = pc.Close(dialing)
-		return nil, openError(ctx, err)
+	if err := pc.SyncConn(ctx); err != nil { // nothing may be left in pgconn's own buffers
+		_ = pc.Close(ctx)
+		return nil, err
 	}
 	h, err := pc.Hijack()
 	if err != nil {
-		return nil, openError(ctx, err)
+		return nil, err
 	}
 	c := &conn{
 		net: h.Conn, in: newFrameReader(h.Conn, p.cfg.MaxMessage), target: t, pid: h.PID, secret: h.SecretKey,
@@ -154,7 +178,7 @@ func (p *Pool) connect(ctx context.Context, src *policy.SourceSpec, params map[s
 	}
 	if err := c.checkSettings(params); err != nil {
 		c.close()
-		return nil, &sqlgov.OpenError{Reason: sqlgov.OpenRejected, Err: err}
+		return nil, &dialError{sqlgov.OpenRejected, err}
 	}
 	return c, nil
 }

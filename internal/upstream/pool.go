@@ -148,17 +148,13 @@ func (p *Pool) slots(src *policy.SourceSpec) *slots {
 
 // ScanCatalog reads a source's catalog over a connection of its own.
 func (p *Pool) ScanCatalog(ctx context.Context, src *policy.SourceSpec) (*catalog.Snapshot, error) {
-	t, err := p.target(src)
+	conn, err := reach(ctx, p, src, func(ctx context.Context, t *target) (*pgx.Conn, error) {
+		cfg := p.connConfig(t, map[string]string{"default_transaction_read_only": "on"})
+		cfg.MaxProtocolMessageBodyLen = p.cfg.MaxMessage
+		return pgx.ConnectConfig(ctx, cfg)
+	})
 	if err != nil {
 		return nil, err
-	}
-	cfg := p.connConfig(t, map[string]string{"default_transaction_read_only": "on"})
-	cfg.MaxProtocolMessageBodyLen = p.cfg.MaxMessage
-	dialing, cancel := context.WithTimeout(ctx, p.cfg.DialTimeout)
-	defer cancel()
-	conn, err := pgx.ConnectConfig(dialing, cfg)
-	if err != nil {
-		return nil, openError(ctx, err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)

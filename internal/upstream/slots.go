@@ -18,6 +18,8 @@ type slots struct {
 	limit int
 	wait  time.Duration
 
+	servers servers
+
 	mu      sync.Mutex
 	used    int     // slots that are taken or that idle connections hold
 	idle    []*conn // least recently used first

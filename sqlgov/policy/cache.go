@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,11 +16,16 @@ type CacheSpec struct {
 // Data names the database behind a source. Two sources with one name are two ways to the same data. Two names for one
 // server are not seen to be the same.
 func (u *UpstreamSpec) Data() string {
-	host := u.Host
-	if !strings.HasPrefix(host, "/") {
-		host = strings.ToLower(host)
+	servers, err := u.Servers()
+	if err != nil { // such a source is never reached
+		return u.Host + "/" + u.Database
 	}
-	return fmt.Sprintf("%s:%d/%s", host, u.Port, u.Database)
+	names := make([]string, len(servers))
+	for i, s := range servers {
+		names[i] = s.String()
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",") + "/" + u.Database
 }
 
 // compileKept finds of which data results are kept, and the sources on each.

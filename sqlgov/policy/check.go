@@ -96,6 +96,19 @@ func (c *checker) source(s *SourceSpec) {
 	if !slices.Contains(SourceKinds, s.Kind) {
 		c.report(append(path, "kind"), s.Line, "unknown kind %q of source; the kinds are %s", s.Kind, strings.Join(SourceKinds, ", "))
 	}
+	c.upstream(append(path, "upstream"), s)
+}
+
+// upstream checks which servers a source has. Results that are kept must come from where the writes go: a standby lags
+// behind them.
+func (c *checker) upstream(path []string, s *SourceSpec) {
+	u := &s.Upstream
+	if u.Target != "" && !slices.Contains(Targets, u.Target) {
+		c.report(append(path, "target_session_attrs"), s.Line, "unknown value %q; the values are %s", u.Target, strings.Join(Targets, ", "))
+	}
+	if s.Cache.TTL > 0 && (u.Several() || u.Selective()) && u.Target != TargetPrimary && u.Target != TargetReadWrite {
+		c.report([]string{"sources", s.ID, "cache"}, s.Line, "a standby is behind its primary, so results can be kept only with target_session_attrs: primary or read-write")
+	}
 }
 
 func (c *checker) role(r *RoleSpec) {

@@ -80,7 +80,7 @@ type SourceSpec struct {
 
 // UpstreamSpec is how to reach a PostgreSQL server.
 type UpstreamSpec struct {
-	Host     string `json:"host"` // host name, address or absolute path of a Unix socket directory
+	Host     string `json:"host"` // host name, address or absolute path of a Unix socket directory; several with commas, each with its own port behind a colon if it has one
 	Port     int    `json:"port"`
 	Database string `json:"database"`
 	User     string `json:"user"`
@@ -89,6 +89,7 @@ type UpstreamSpec struct {
 	CA       string `json:"ca,omitempty"`       // file with root certificates
 	Cert     string `json:"cert,omitempty"`
 	Key      string `json:"key,omitempty"`
+	Target   string `json:"target_session_attrs,omitempty"` // which of the servers will do: one of Targets
 }
 
 // SourceLimits bound what one statement may take from a source. Zero means the default of the field.
