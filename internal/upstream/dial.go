@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -202,6 +203,16 @@ func openError(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return &sqlgov.OpenError{Reason: openReason(err), Err: err}
+}
+
+// aboutSetting returns the server's own error if it did not like a start-up parameter: there is none of that name, not such a
+// value, or it cannot be changed. Every other error stays as it is.
+func aboutSetting(err error) error {
+	var said *pgconn.PgError
+	if errors.As(err, &said) && slices.Contains([]string{"42704", "22023", "55P02"}, said.Code) {
+		return &sqlgov.UpstreamError{Severity: said.Severity, SQLState: said.Code, Message: said.Message, Detail: said.Detail, Hint: said.Hint}
+	}
+	return err
 }
 
 func openReason(err error) sqlgov.OpenReason {

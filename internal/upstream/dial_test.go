@@ -19,6 +19,7 @@ import (
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
@@ -190,9 +191,31 @@ func TestServerSaysNo(t *testing.T) {
 	if s := p.slots(src); s.used != 0 {
 		t.Errorf("%d slots are lost", s.used)
 	}
-	_, err := p.Open(t.Context(), src, sqlgov.OpenOptions{Parameters: map[string]string{"no_such_setting": "x"}})
-	if reasonOf(err) != sqlgov.OpenRejected {
-		t.Errorf("unknown setting: %v", err)
+}
+
+// TestServerRefusesSetting: the client reads what it would read without us.
+func TestServerRefusesSetting(t *testing.T) {
+	src := sourceOf(t, pgtest.Start(t).DSN("postgres"))
+	direct, err := pgconn.ParseConfig(pgtest.Start(t).DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(t, Config{})
+	for name, value := range map[string]string{"no_such_setting": "x", "TimeZone": "nowhere", "work_mem": "much", "shared_buffers": "1GB"} {
+		direct.RuntimeParams = map[string]string{name: value}
+		_, err := pgconn.ConnectConfig(t.Context(), direct)
+		var want *pgconn.PgError
+		var got *sqlgov.UpstreamError
+		if !errors.As(err, &want) {
+			t.Fatalf("%s: the server takes it: %v", name, err)
+		}
+		_, err = p.Open(t.Context(), src, sqlgov.OpenOptions{Parameters: direct.RuntimeParams})
+		if !errors.As(err, &got) || got.Severity != want.Severity || got.SQLState != want.Code || got.Message != want.Message || got.Hint != want.Hint {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	if s := p.slots(src); s.used != 0 {
+		t.Errorf("%d slots are lost", s.used)
 	}
 }
 

@@ -22,7 +22,8 @@ const (
 	cancelTimeout = 5 * time.Second
 )
 
-// Open dials a connection that one wire session owns until it closes it.
+// Open dials a connection that one wire session owns until it closes it. If the server refuses a setting that the client
+// asked for, the error is a *sqlgov.UpstreamError with the server's words, for they say nothing that the client has not.
 func (p *Pool) Open(ctx context.Context, src *policy.SourceSpec, opt sqlgov.OpenOptions) (sqlgov.Wire, error) {
 	params, err := clientParameters(opt)
 	if err != nil {
@@ -35,7 +36,7 @@ func (p *Pool) Open(ctx context.Context, src *policy.SourceSpec, opt sqlgov.Open
 	c, err := p.connect(ctx, src, params)
 	if err != nil {
 		s.drop()
-		return nil, err
+		return nil, aboutSetting(err)
 	}
 	return &wire{conn: c, slots: s}, nil
 }
