@@ -40,11 +40,12 @@ var allowed = map[string][]string{
 	"internal/store":     {"audit", "catalog", "sqlgov", "sqlgov/policy"},
 	"internal/upstream":  {"catalog", "sqlgov", "sqlgov/policy"},
 
-	// Only tests import these four; gateway puts all parts together, for cmd and for tests.
+	// Only tests and the bench import these five; gateway puts all parts together, for cmd and for tests.
 	"internal/oracle":      {"catalog"},
 	"internal/pgtest":      {"internal/cluster"},
 	"internal/redistest":   {},
-	"internal/bench":       {"audit", "internal/cluster"}, // a program of its own
+	"internal/bench":       {"audit", "internal/cluster", "internal/tally"}, // a program of its own
+	"internal/tally":       {"audit", "internal/upstream", "sqlgov/analyze"},
 	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
 	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared",
 		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},

@@ -196,7 +196,7 @@ func (c *Cluster) settings(cfg Config) []string {
 		"max_connections":            "200",
 		"max_wal_size":               "256MB",
 		"log_min_messages":           "warning",
-		"log_line_prefix":            "%m [%p] %q%u@%d ",
+		"log_line_prefix":            "%m [%p] %q%u@%d (%a) ",
 		"autovacuum_naptime":         "5min",
 		"dynamic_shared_memory_type": "mmap", // containers often have a tiny /dev/shm
 	}

@@ -141,7 +141,7 @@ func (p *Pool) connConfig(t *target, params map[string]string) *pgx.ConnConfig {
 	if t.asks() {
 		cfg.ValidateConnect = t.fits
 	}
-	cfg.RuntimeParams = map[string]string{"application_name": p.cfg.AppName}
+	cfg.RuntimeParams = map[string]string{"application_name": appName}
 	for name, value := range params {
 		cfg.RuntimeParams[name] = value
 	}

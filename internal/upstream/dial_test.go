@@ -135,7 +135,7 @@ func TestEnvironmentIgnored(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	got, err := runOn(t, newPool(t, Config{}), src, read("select current_user, current_database(), current_setting('application_name'), current_setting('search_path')"))
-	if err != nil || got.rows[0] != "postgres|"+src.Upstream.Database+`|interlock|"$user", public` {
+	if err != nil || got.rows[0] != "postgres|"+src.Upstream.Database+`|interlock pool|"$user", public` {
 		t.Errorf("%+v, %v, %v", got, err, errors.Unwrap(err))
 	}
 }

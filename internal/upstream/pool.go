@@ -18,8 +18,6 @@ type Config struct {
 	// Secret resolves a reference to a secret (env:NAME, file:PATH) to its value. It is asked at every dial, so a
 	// changed password takes effect with the next connection. Certificates are read through it as file:PATH.
 	Secret func(ref string) (string, error)
-	// AppName is the application_name of connections whose client gave none; "interlock".
-	AppName string
 	// DialTimeout bounds a dial, from name resolution to the server being ready; 10 s.
 	DialTimeout time.Duration
 	// WaitTimeout bounds the wait for one of a source's connections while all are in use; 10 s.
@@ -33,7 +31,6 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	defaultTo(&c.AppName, "interlock")
 	defaultTo(&c.DialTimeout, 10*time.Second)
 	defaultTo(&c.WaitTimeout, 10*time.Second)
 	defaultTo(&c.IdleTimeout, 5*time.Minute)
@@ -149,7 +146,7 @@ func (p *Pool) slots(src *policy.SourceSpec) *slots {
 // ScanCatalog reads a source's catalog over a connection of its own.
 func (p *Pool) ScanCatalog(ctx context.Context, src *policy.SourceSpec) (*catalog.Snapshot, error) {
 	conn, err := reach(ctx, p, src, func(ctx context.Context, t *target) (*pgx.Conn, error) {
-		cfg := p.connConfig(t, map[string]string{"default_transaction_read_only": "on"})
+		cfg := p.connConfig(t, map[string]string{"application_name": scanName, "default_transaction_read_only": "on"})
 		cfg.MaxProtocolMessageBodyLen = p.cfg.MaxMessage
 		return pgx.ConnectConfig(ctx, cfg)
 	})

@@ -81,6 +81,7 @@ func pooledSettings(req sqlgov.RunRequest) map[string]string {
 	if startup == nil {
 		startup = map[string]string{}
 	}
+	startup["application_name"] = poolName
 	startup["default_transaction_read_only"] = "on"
 	startup["statement_timeout"] = strconv.FormatInt(milliseconds(req.Timeout), 10)
 	return startup
