@@ -165,7 +165,7 @@ func TestCrashBeforeFirstEntry(t *testing.T) {
 	h, _, err := openHead(cfg.Dir + "-head")
 	must(t, err)
 	must(t, h.create())
-	must(t, h.file.Close())
+	must(t, h.close())
 	l := mustOpen(t, cfg)
 	run(t, l, 1)
 	mustClose(t, l)

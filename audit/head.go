@@ -11,13 +11,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"sync"
+	"syscall"
 )
 
 const (
 	headName = "head.jsonl"
 	slotSize = 512
+	headSize = 2 * slotSize
 	crcKey   = `,"crc":"`
 )
 
@@ -32,12 +35,14 @@ type position struct {
 	Boot    string `json:"boot"`   // boot id of the machine
 }
 
-// head is the open head file. It is safe for concurrent use.
+// head is the open head file. It is safe for concurrent use. The file is written by way of memory, which outlives the
+// process as a write does and costs no system call.
 type head struct {
-	mu   sync.Mutex // protects the following
-	file *os.File
-	now  position
-	slot [slotSize]byte
+	mu    sync.Mutex // protects the following
+	file  *os.File
+	now   position
+	slot  [slotSize]byte
+	slots []byte // the file
 }
 
 // openHead opens or creates the head in dir and returns what it said before; nil if there was none that is valid.
@@ -58,12 +63,32 @@ func openHead(dir string) (*head, *position, error) {
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	h := &head{file: f, now: position{Hash: string(genesis[:])}}
+	if err := h.mapFile(); err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
 	if old != nil {
 		h.now = *old
 	}
 	h.now.Boot = bootID()
 	return h, old, nil
 }
+
+// mapFile gives the file its whole size, with space on the disk, and maps it.
+func (h *head) mapFile() error {
+	info, err := h.file.Stat()
+	if err == nil && info.Size() < headSize {
+		_, err = h.file.WriteAt(make([]byte, headSize-info.Size()), info.Size())
+	}
+	if err == nil {
+		h.slots, err = syscall.Mmap(int(h.file.Fd()), 0, headSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	}
+	if err != nil {
+		return fmt.Errorf("opening the audit head: %w", err)
+	}
+	return nil
+}
+
+func (h *head) close() error { return errors.Join(syscall.Munmap(h.slots), h.file.Close()) }
 
 // create writes the head of an empty log and brings it to the disk.
 func (h *head) create() error {
@@ -100,10 +125,23 @@ func (h *head) synced(seq uint64) error {
 func (h *head) write(next position) error {
 	next.Gen = h.now.Gen + 1
 	appendSlot(h.slot[:0], &next)
-	if _, err := h.file.WriteAt(h.slot[:], int64(next.Gen%2)*slotSize); err != nil {
+	if err := h.put(int(next.Gen%2) * slotSize); err != nil {
 		return fmt.Errorf("writing the audit head: %w", err)
 	}
 	h.now = next
+	return nil
+}
+
+// put writes h.slot at a place of the file. The memory cannot be written if the file was cut or its disk fails, which
+// must be an error here and not the end of the process.
+func (h *head) put(at int) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			_, err = h.file.WriteAt(h.slot[:], int64(at))
+		}
+	}()
+	copy(h.slots[at:], h.slot[:])
 	return nil
 }
 

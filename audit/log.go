@@ -108,6 +108,8 @@ type Log struct {
 	lock   *os.File
 	writer *writer
 	syncer *syncer
+	turn   sync.Mutex    // who holds it writes: an appender by itself, or the writing goroutine for those who wait
+	single [1]*pending   // the batch of an appender that writes by itself; of who holds turn
 	wake   chan struct{} // has a token when the queue is not empty
 	keeper *keeper
 	done   chan struct{} // closed when the writing goroutine has ended
@@ -162,7 +164,7 @@ func Open(cfg Config) (*Log, error) {
 	l.keeper = newKeeper(l)
 	l.writer = &writer{cfg: &l.cfg, head: h, syncer: l.syncer, reserve: newReserve(&l.cfg), rotated: l.keeper.wake}
 	if err := l.writer.open(old); err != nil {
-		return nil, errors.Join(err, h.file.Close(), lock.Close())
+		return nil, errors.Join(err, h.close(), lock.Close())
 	}
 	go l.syncer.run()
 	go l.run()
@@ -255,7 +257,7 @@ func newPending() *pending {
 	return p
 }
 
-// append hands p to the writing goroutine and waits for it.
+// append writes p, or hands it to the writing goroutine, and waits for it.
 func (l *Log) append(ctx context.Context, p *pending, err error) error {
 	if err == nil && len(p.body)+1024 > maxEntry {
 		err = fmt.Errorf("%w: it has more than %d bytes", errEntry, maxEntry)
@@ -270,8 +272,16 @@ func (l *Log) append(ctx context.Context, p *pending, err error) error {
 		p.async, p.durable, p.at = true, false, time.Now()
 		return l.enqueue(p)
 	}
-	if err := l.enqueue(p); err != nil {
+	if !l.write(p) {
+		if err := l.enqueue(p); err != nil {
+			return err
+		}
+	}
+	select {
+	case err = <-p.result:
+		pendings.Put(p)
 		return err
+	default:
 	}
 	p.timer.Reset(l.cfg.Timeout)
 	select {
@@ -286,6 +296,28 @@ func (l *Log) append(ctx context.Context, p *pending, err error) error {
 	}
 	p.taken.Swap(true) // not taken yet: the writer drops it. Otherwise it is written without anybody knowing
 	return err
+}
+
+// write writes p at once if nobody else is writing or waiting and the disk answers, which spares two changes of
+// goroutines. It reports if it did; the result may have to be waited for all the same. The file takes a write without
+// the disk, as a rule; where it does not, this caller waits as the writing goroutine would have, and all others are
+// bounded by Config.Timeout.
+func (l *Log) write(p *pending) bool {
+	if l.syncer.stalled() || !l.turn.TryLock() {
+		return false
+	}
+	defer l.turn.Unlock()
+	l.mu.Lock()
+	free := !l.closed && len(l.queue) == 0
+	l.mu.Unlock()
+	if !free {
+		return false
+	}
+	l.single[0] = p
+	for rest := l.single[:]; len(rest) > 0; {
+		rest = l.writer.commit(rest)
+	}
+	return true
 }
 
 func (l *Log) enqueue(p *pending) error {
@@ -341,14 +373,7 @@ func (l *Log) drain() {
 			l.since = batch[0].at
 		}
 		l.mu.Unlock()
-		for rest := batch; len(rest) > 0; {
-			rest = l.writer.commit(rest)
-			if len(l.writer.kept) > 0 { // the order stays
-				l.writer.kept = append(l.writer.kept, rest...)
-				rest = nil
-			}
-		}
-		clear(batch)
+		l.commit(batch)
 		l.mu.Lock()
 		l.spare, l.since = batch, time.Time{}
 		kept := l.keep()
@@ -358,6 +383,20 @@ func (l *Log) drain() {
 			return
 		}
 	}
+}
+
+// commit writes a batch whole, but for what is kept to be tried again.
+func (l *Log) commit(batch []*pending) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	for rest := batch; len(rest) > 0; {
+		rest = l.writer.commit(rest)
+		if len(l.writer.kept) > 0 { // the order stays
+			l.writer.kept = append(l.writer.kept, rest...)
+			rest = nil
+		}
+	}
+	clear(batch)
 }
 
 // keep puts entries that nobody waits for, and that the disk did not take, before those that came since, to be tried

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,16 +20,17 @@ type syncer struct {
 	quit   chan struct{}
 	done   chan struct{}
 
-	disk sync.Mutex // held while segments are being synced or repaired
+	disk  sync.Mutex   // held while segments are being synced or repaired
+	began atomic.Int64 // when the sync that goes on began, in nanoseconds since 1970; 0 if none does
 
 	mu       sync.Mutex // protects the following
 	segs     []*segment // with entries not yet synced; the last is the one in use
 	newNames bool       // a segment was created: its directory has to be synced too
 	seq      uint64     // last entry written
-	hash     string     // of that entry
+	hash     digest     // of that entry
 	size     int64      // of the segment in use
 	onDisk   uint64     // last entry on the disk
-	diskHash string     // of that entry
+	diskHash digest     // of that entry
 	waiters  []*pending
 	fsyncErr error // of the last fsync; the kernel may have dropped what it could not write
 	err      error // why the log takes no entries, for Stats
@@ -49,9 +51,9 @@ func (y *syncer) use(s *segment) {
 }
 
 // wrote says that the log was written up to an entry and that waiters want it on the disk.
-func (y *syncer) wrote(p position, waiters []*pending) {
+func (y *syncer) wrote(seq uint64, hash digest, size int64, waiters []*pending) {
 	y.mu.Lock()
-	y.seq, y.hash, y.size = p.Seq, p.Hash, p.Size
+	y.seq, y.hash, y.size = seq, hash, size
 	y.waiters = append(y.waiters, waiters...)
 	y.mu.Unlock()
 	signal := y.dirty
@@ -93,9 +95,11 @@ func (y *syncer) pause() {
 func (y *syncer) sync() {
 	y.disk.Lock()
 	defer y.disk.Unlock()
+	y.began.Store(time.Now().UnixNano())
+	defer y.began.Store(0)
 	y.mu.Lock()
-	segs, at := append([]*segment(nil), y.segs...), position{Seq: y.seq, Hash: y.hash, Size: y.size}
-	seq := at.Seq
+	segs, at := append([]*segment(nil), y.segs...), mark{y.seq, y.hash, y.size}
+	seq := at.seq
 	waiters, names := y.waiters, y.newNames
 	y.waiters = nil
 	err := y.fsyncErr
@@ -132,15 +136,30 @@ func (y *syncer) flush(segs []*segment, names bool) error {
 	return nil
 }
 
+// stalled reports if the disk has been asked for a while and does not answer.
+func (y *syncer) stalled() bool {
+	began := y.began.Load()
+	return began != 0 && time.Now().UnixNano()-began > int64(stalledAfter)
+}
+
+const stalledAfter = 200 * time.Millisecond
+
+// mark is where the log ended at a moment.
+type mark struct {
+	seq  uint64
+	hash digest
+	size int64 // of the segment in use
+}
+
 // finish notes the result of a flush and closes segments that are complete.
-func (y *syncer) finish(segs []*segment, at position, err error) {
+func (y *syncer) finish(segs []*segment, at mark, err error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if err != nil {
 		y.fsyncErr, y.err = err, err
 		return
 	}
-	y.onDisk, y.diskHash = at.Seq, at.Hash
+	y.onDisk, y.diskHash = at.seq, at.hash
 	if len(segs) == 0 {
 		return
 	}
@@ -148,7 +167,7 @@ func (y *syncer) finish(segs []*segment, at position, err error) {
 	for _, s := range segs[:last] {
 		_ = s.file.Close() // synced
 	}
-	segs[last].synced = at.Size
+	segs[last].synced = at.size
 	y.segs = y.segs[last:]
 	y.newNames = len(y.segs) > 1
 }
@@ -160,7 +179,7 @@ func (y *syncer) repair(last digest) error {
 	defer y.disk.Unlock()
 	y.mu.Lock()
 	segs, failed := append([]*segment(nil), y.segs...), y.fsyncErr
-	at := position{Seq: y.seq, Hash: y.hash, Size: y.size}
+	at := mark{y.seq, y.hash, y.size}
 	y.mu.Unlock()
 	if failed == nil {
 		return nil
@@ -193,8 +212,7 @@ func (y *syncer) flushed() (seq uint64, hash digest, err error) {
 	y.sync()
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	copy(hash[:], y.diskHash)
-	return y.onDisk, hash, y.fsyncErr
+	return y.onDisk, y.diskHash, y.fsyncErr
 }
 
 // uses reports if a segment is not yet closed.
@@ -257,5 +275,5 @@ func (y *syncer) close() error {
 	for _, s := range y.segs {
 		err = errors.Join(err, s.file.Close())
 	}
-	return errors.Join(err, y.head.file.Close())
+	return errors.Join(err, y.head.close())
 }

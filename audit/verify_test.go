@@ -220,7 +220,7 @@ func TestPowerCut(t *testing.T) {
 		must(t, err)
 		h.now.Boot, h.now.Synced = "another", synced
 		must(t, h.write(h.now))
-		must(t, h.file.Close())
+		must(t, h.close())
 		if r := verify(t, w.cfg); r.OK() != (synced < old.Seq) {
 			t.Errorf("synced up to %d: %v", synced, r.Problems)
 		}

@@ -20,7 +20,7 @@ type segment struct {
 	synced int64 // up to here it is on the disk
 }
 
-// writer puts entries into segments. It belongs to one goroutine.
+// writer puts entries into segments. It belongs to who holds Log.turn.
 type writer struct {
 	cfg    *Config
 	head   *head
@@ -189,7 +189,7 @@ func (w *writer) release(batch []*pending) {
 		}
 	}
 	if w.seg != nil {
-		w.syncer.wrote(position{Seq: w.seq, Hash: string(w.prev[:]), Size: w.seg.size}, w.sync)
+		w.syncer.wrote(w.seq, w.prev, w.seg.size, w.sync)
 	}
 	for _, p := range batch {
 		switch {
