@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -96,8 +97,10 @@ func lines(t testing.TB, cfg Config) []string {
 	must(t, err)
 	var all []string
 	for _, s := range segs {
-		data, err := os.ReadFile(filepath.Join(cfg.Dir, s.name))
+		f, err := openSegment(cfg.Dir, s.name)
 		must(t, err)
+		data, err := io.ReadAll(f.reader(0))
+		must(t, errors.Join(err, f.Close()))
 		all = append(all, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")...)
 	}
 	return all

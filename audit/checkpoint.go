@@ -256,12 +256,12 @@ func (k *keeper) checkpoint() {
 	if cfg.SigningKey == nil {
 		return
 	}
-	seq, hash, err := k.log.syncer.flushed()
+	at, err := k.log.flushed()
 	// The entry after the last checkpoint is the event that says so.
-	if err != nil || k.last > 0 && seq <= k.last+1 {
+	if err != nil || k.last > 0 && at.seq <= k.last+1 {
 		return
 	}
-	c := signCheckpoint(cfg.SigningKey, Checkpoint{Node: cfg.Node, Seq: seq, Hash: string(hash[:]),
+	c := signCheckpoint(cfg.SigningKey, Checkpoint{Node: cfg.Node, Seq: at.seq, Hash: string(at.hash[:]),
 		Time: cfg.Now().UTC().Format(time.RFC3339Nano)})
 	rec := &Record{ID: NewID(), Time: cfg.Now()}
 	err = errors.Join(appendCheckpoint(cfg.HeadDir, &c),
@@ -269,7 +269,7 @@ func (k *keeper) checkpoint() {
 	if err != nil {
 		return // the log says so itself, and the next one covers more
 	}
-	k.last = seq
+	k.last = at.seq
 	if cfg.OnCheckpoint != nil {
 		cfg.OnCheckpoint(c)
 	}
@@ -288,7 +288,7 @@ func (k *keeper) compress() {
 			return
 		default:
 		}
-		if s.compressed || k.log.syncer.uses(s.name) {
+		if s.compressed || k.log.uses(s.name) {
 			continue
 		}
 		if err := compressSegment(cfg.Dir, s.name); err != nil {

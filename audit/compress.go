@@ -159,6 +159,11 @@ func openSegment(dir, name string) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening an audit segment: %w", err)
 	}
+	if f, plain := s.ReaderAt.(*os.File); plain {
+		if err := s.extend(dir, SegmentNumber(name), f); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return s, nil
 }
 

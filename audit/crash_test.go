@@ -109,6 +109,7 @@ func TestCrashAtAnyByte(t *testing.T) {
 	cfg.SegmentBytes = 1 << 20
 	l := mustOpen(t, cfg)
 	run(t, l, 2)
+	must(t, l.flush())
 	head, err := os.ReadFile(filepath.Join(cfg.Dir+"-head", headName))
 	must(t, err)
 	whole := fileSize(t, cfg, 1)
@@ -262,8 +263,7 @@ func writeToFullDisk(dir string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10_000, Max: limit.Max}); err != nil {
 		return err
 	}
-	taken := 0
-	for err = nil; err == nil && taken < 100; taken++ {
+	for deadline := time.Now().Add(30 * time.Second); err == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		err = l.Intent(ctx, testRecord("ana"))
 	}
 	for range 4 {

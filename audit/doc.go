@@ -28,13 +28,22 @@
 //	    assert hashlib.sha256(sealed.encode()).hexdigest() == entry["hash"] and entry["prev"] == prev
 //	    prev = entry["hash"]
 //
+// # Journal
+//
+// An entry is first put into the journal, audit.journal beside the segments: a file of a fixed size that is written by way
+// of memory, so that an append waits for no disk and costs no system call, and outlives the process all the same. It holds
+// the end of the newest segment: two halves of its bytes and a header that says which, in two slots that are written in
+// turn. At most SyncInterval later a half is written to the segment and brought to the disk, while the other is filled.
+// Readers, Verify among them, take segment and journal as one. Open brings what a killed process left there to the segment. The
+// journal goes on where the segment's file ends and never makes up for one that was cut.
+//
 // # Head
 //
 // A chain alone still verifies after its tail is cut. The head, head.jsonl in a directory of its own, says where the
 // log ends. It has two slots of 512 bytes, each one JSON object padded with spaces, written in turn so that a torn
 // write leaves the other; the valid slot with the higher "gen" counts. It names the last entry (seq, hash), its segment and
-// that segment's size, and up to which entry everything is known to be on the disk (synced). It is written after the
-// entries and before any of them is released, so:
+// that segment's size with what is in the journal, and up to which entry everything is known to be on the disk (synced). It is
+// written after an entry and before that is released, so:
 //
 //   - log ahead of head: the process was killed between the two writes. Whole valid entries behind the head are kept
 //     and noted. Nothing was released for them.
@@ -51,12 +60,14 @@
 //
 // # What is lost when
 //
-// An append returns when its entry is in the file and in the head, so a killed process loses nothing that it
-// released. Entries reach the disk by an fsync at most SyncInterval (20 ms) later: a power cut loses at most the reads
-// of that time. An intent that writes (Judgement.Write) is released only after its fsync. With SyncAlways every
-// append waits for its fsync, and a power cut loses nothing that was released. A torn last line is cut at the last
-// whole entry when the log is opened, and noted. Concurrent appends share writes and fsyncs.
+// An append returns when its entry is in the journal and in the head, so a killed process loses nothing that it
+// released. Entries reach the disk at most SyncInterval (20 ms) later: a power cut loses at most the reads of that time.
+// An intent that writes (Judgement.Write) is released only when it is on the disk. With SyncAlways every append waits for
+// that, and a power cut loses nothing that was released. With SyncRelaxed none does, and the interval is RelaxedWindow (2 s):
+// a power cut loses what was done in that time, writes among it. A torn last line is cut at the last whole entry when the log
+// is opened, and noted. Concurrent appends share writes and fsyncs.
 //
-// An append that cannot be written in full returns ErrUnavailable; what was written of its batch is cut off again,
-// and the log takes entries only after that has succeeded. Waiting is bounded by Config.Timeout.
+// When the disk does not take what is in the journal, appends of intents return ErrUnavailable; outcomes of what runs are
+// taken as long as the journal has room. Nothing that was appended is given up: it is tried again until it is on the disk, and
+// then the log notes that it was broken. Waiting is bounded by Config.Timeout, what waits by Config.JournalBytes.
 package audit

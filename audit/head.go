@@ -11,10 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"sync"
-	"syscall"
 )
 
 const (
@@ -35,14 +33,12 @@ type position struct {
 	Boot    string `json:"boot"`   // boot id of the machine
 }
 
-// head is the open head file. It is safe for concurrent use. The file is written by way of memory, which outlives the
-// process as a write does and costs no system call.
+// head is the open head file. It is safe for concurrent use.
 type head struct {
-	mu    sync.Mutex // protects the following
-	file  *os.File
-	now   position
-	slot  [slotSize]byte
-	slots []byte // the file
+	mu      sync.Mutex // protects the following
+	mapping *mapping
+	now     position
+	slot    [slotSize]byte
 }
 
 // openHead opens or creates the head in dir and returns what it said before; nil if there was none that is valid.
@@ -55,17 +51,14 @@ func openHead(dir string) (*head, *position, error) {
 	if err != nil && !errors.Is(err, errNoHead) {
 		return nil, nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	m, err := openMapping(path, headSize)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the audit head: %w", err)
 	}
-	if err := lockFile(f); err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+	if err := lockFile(m.file); err != nil {
+		return nil, nil, errors.Join(err, m.close())
 	}
-	h := &head{file: f, now: position{Hash: string(genesis[:])}}
-	if err := h.mapFile(); err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
+	h := &head{mapping: m, now: position{Hash: string(genesis[:])}}
 	if old != nil {
 		h.now = *old
 	}
@@ -73,22 +66,7 @@ func openHead(dir string) (*head, *position, error) {
 	return h, old, nil
 }
 
-// mapFile gives the file its whole size, with space on the disk, and maps it.
-func (h *head) mapFile() error {
-	info, err := h.file.Stat()
-	if err == nil && info.Size() < headSize {
-		_, err = h.file.WriteAt(make([]byte, headSize-info.Size()), info.Size())
-	}
-	if err == nil {
-		h.slots, err = syscall.Mmap(int(h.file.Fd()), 0, headSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	}
-	if err != nil {
-		return fmt.Errorf("opening the audit head: %w", err)
-	}
-	return nil
-}
-
-func (h *head) close() error { return errors.Join(syscall.Munmap(h.slots), h.file.Close()) }
+func (h *head) close() error { return h.mapping.close() }
 
 // create writes the head of an empty log and brings it to the disk.
 func (h *head) create() error {
@@ -97,16 +75,16 @@ func (h *head) create() error {
 	if err := h.write(h.now); err != nil {
 		return err
 	}
-	return errors.Join(h.file.Sync(), syncDir(filepath.Dir(h.file.Name())))
+	return errors.Join(h.mapping.file.Sync(), syncDir(filepath.Dir(h.mapping.file.Name())))
 }
 
-// advance says that the log now ends at seq. It must not return an error after part of it took effect: the slot that
+// advance says that the log now ends at a mark. It must not return an error after part of it took effect: the slot that
 // was not written still holds the position before.
-func (h *head) advance(seq uint64, hash digest, segment string, size int64) error {
+func (h *head) advance(to mark, segment string, size int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := h.now
-	next.Seq, next.Hash, next.Segment, next.Size = seq, string(hash[:]), segment, size
+	next.Seq, next.Hash, next.Segment, next.Size = to.seq, string(to.hash[:]), segment, size
 	return h.write(next)
 }
 
@@ -125,23 +103,10 @@ func (h *head) synced(seq uint64) error {
 func (h *head) write(next position) error {
 	next.Gen = h.now.Gen + 1
 	appendSlot(h.slot[:0], &next)
-	if err := h.put(int(next.Gen%2) * slotSize); err != nil {
+	if err := h.mapping.write(h.slot[:], int(next.Gen%2)*slotSize); err != nil {
 		return fmt.Errorf("writing the audit head: %w", err)
 	}
 	h.now = next
-	return nil
-}
-
-// put writes h.slot at a place of the file. The memory cannot be written if the file was cut or its disk fails, which
-// must be an error here and not the end of the process.
-func (h *head) put(at int) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if recover() != nil {
-			_, err = h.file.WriteAt(h.slot[:], int64(at))
-		}
-	}()
-	copy(h.slots[at:], h.slot[:])
 	return nil
 }
 

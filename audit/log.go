@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -32,11 +31,11 @@ type Config struct {
 	SyncInterval time.Duration    // longest time from an append to its fsync; default 20 ms
 	Timeout      time.Duration    // longest time that an append waits; default 5 s
 	Now          func() time.Time // clock of the log's own events; default time.Now
-	// RelaxedWindow is how long an entry may wait for the file with SyncRelaxed, and so the most that a killed process
-	// loses; default 2 s.
+	// RelaxedWindow is SyncInterval with SyncRelaxed, and so the most that a power cut loses; default 2 s.
 	RelaxedWindow time.Duration
-	// ReserveBytes is space on the disk that is kept for outcomes; default 1 MiB.
-	ReserveBytes int64
+	// JournalBytes bounds the entries that are not on the disk yet; default 2 MiB. It is space on the disk that is kept for
+	// them, so that what runs when the disk becomes full is accounted for.
+	JournalBytes int64
 	Compress     bool // closed segments
 
 	// SigningKey signs checkpoints, at least every CheckpointInterval (default one minute) while entries are written, and
@@ -70,7 +69,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.SyncInterval = defaulted(c.SyncInterval, 20*time.Millisecond)
 	c.Timeout = defaulted(c.Timeout, 5*time.Second)
 	c.RelaxedWindow = defaulted(c.RelaxedWindow, 2*time.Second)
-	c.ReserveBytes = defaulted(c.ReserveBytes, 1<<20)
+	c.JournalBytes = max(defaulted(c.JournalBytes, 2<<20), 64<<10)
 	c.CheckpointInterval = defaulted(c.CheckpointInterval, time.Minute)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -96,50 +95,46 @@ var (
 	ErrClosed = fmt.Errorf("%w: it is closed", ErrUnavailable)
 )
 
-// The bounds of what waits for the disk.
-const (
-	maxQueue      = 8192
-	maxQueueBytes = 64 << 20
-)
-
 // Log is an audit log that is open for writing. It is safe for concurrent use.
 type Log struct {
 	cfg    Config
 	lock   *os.File
-	writer *writer
-	syncer *syncer
-	turn   sync.Mutex    // who holds it writes: an appender by itself, or the writing goroutine for those who wait
-	single [1]*pending   // the batch of an appender that writes by itself; of who holds turn
-	wake   chan struct{} // has a token when the queue is not empty
 	keeper *keeper
+	dirty  chan struct{} // has a token when something was appended
+	urgent chan struct{} // has a token when somebody waits
+	quit   chan struct{}
 	done   chan struct{} // closed when the writing goroutine has ended
 
+	disk   sync.Mutex // held by who brings entries to the disk. Taken before mu, under which nobody waits for the disk
+	headAt time.Time  // when the head was brought to the disk; of who holds disk
+
 	mu      sync.Mutex // protects the following
-	queue   []*pending
-	spare   []*pending
-	bytes   int       // of the bodies in queue and under way
-	since   time.Time // when the first of those under way came; zero if there are none
+	journal *journal
+	head    *head
+	seg     *segment
+	seq     uint64 // last entry
+	prev    digest // its hash
+	line    []byte
+	hurried bool // the writing goroutine knows that there is something
+
+	pending   bool   // the other half of the journal is not on the disk yet
+	pendingTo mark   // the last entry in it
+	large     []byte // an entry that does not fit the journal, with nothing before it that is not on the disk
+	largeIs   mark
+	onDisk    mark // the last entry on the disk
+
+	waiters []waiter
+	waiting int           // appenders that wait for room or for an attempt
+	changed chan struct{} // closed when there may be room
+	begun   uint64        // attempts to bring everything to the disk
+	ended   uint64
+
+	broken  error     // why the last attempt failed; nil if the log is well
+	since   time.Time // when it broke
+	refused int       // entries turned down since
 	closing bool
 	closed  bool
 }
-
-// pending is an entry on its way to the file.
-type pending struct {
-	body    []byte
-	durable bool      // wait for the fsync
-	outcome bool      // may use the reserve
-	async   bool      // nobody waits: it is written in its turn, as soon as the disk takes it
-	at      time.Time // when it came, if async
-	taken   atomic.Bool
-	result  chan error // has room for one
-	timer   *time.Timer
-}
-
-var pendings = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return &pending{result: make(chan error, 1), timer: t}
-}}
 
 // Open opens or creates a log for writing. It recovers from a crash, and notes what it found as the first entry; see
 // the package documentation. ErrLocked means that the log has another writer.
@@ -155,80 +150,90 @@ func Open(cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, old, err := openHead(cfg.HeadDir)
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	l := &Log{cfg: cfg, lock: lock, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	l.syncer = newSyncer(&l.cfg, h)
+	l := &Log{cfg: cfg, lock: lock, dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		quit: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
 	l.keeper = newKeeper(l)
-	l.writer = &writer{cfg: &l.cfg, head: h, syncer: l.syncer, reserve: newReserve(&l.cfg), rotated: l.keeper.wake}
-	if err := l.writer.open(old); err != nil {
-		return nil, errors.Join(err, h.close(), lock.Close())
+	if err := l.open(); err != nil {
+		return nil, errors.Join(err, l.release())
 	}
-	go l.syncer.run()
 	go l.run()
 	go l.keeper.run()
 	return l, nil
 }
 
+// release closes what is open.
+func (l *Log) release() error {
+	var err error
+	if l.seg != nil {
+		err = l.seg.file.Close()
+	}
+	if l.journal != nil {
+		err = errors.Join(err, l.journal.mapping.close())
+	}
+	if l.head != nil {
+		err = errors.Join(err, l.head.close())
+	}
+	return errors.Join(err, l.lock.Close())
+}
+
 // Intent records a request that is about to run. When it returns nil the record outlives the process, and the
 // machine if rec.Write is set. If ctx ends first its error is returned; the record may then still be written.
 func (l *Log) Intent(ctx context.Context, rec *Record) error {
-	p := newPending()
-	p.durable = rec.Judgement != nil && rec.Write
+	b := bodies.Get().(*body)
+	defer bodies.Put(b)
 	var err error
-	p.body, err = encodeRecord(p.body, TypeIntent, rec, nil)
-	return l.append(ctx, p, err)
+	b.text, err = encodeRecord(b.text[:0], TypeIntent, rec, nil)
+	return l.append(ctx, &entry{body: b.text, durable: rec.Judgement != nil && rec.Write}, err)
 }
 
 // Outcome records how a request ended; out.ID is the id of its intent. It does not depend on ctx being alive.
 func (l *Log) Outcome(_ context.Context, out *Outcome) error {
-	p := newPending()
+	b := bodies.Get().(*body)
+	defer bodies.Put(b)
 	var err error
-	p.outcome = true
-	p.body, err = encodeOutcome(p.body, out)
-	return l.append(context.Background(), p, err)
+	b.text, err = encodeOutcome(b.text[:0], out)
+	return l.append(context.Background(), &entry{body: b.text, outcome: true}, err)
 }
 
 // Request records a request that was turned down before it ran, with its outcome. out.ID and out.Time are not used:
 // the record has them. It does not depend on ctx being alive.
 func (l *Log) Request(_ context.Context, rec *Record, out *Outcome) error {
-	p := newPending()
-	var err error
-	p.body, err = encodeRecord(p.body, TypeRequest, rec, out)
-	return l.append(context.Background(), p, err)
+	text, err := encodeRecord(nil, TypeRequest, rec, out)
+	return l.append(context.Background(), &entry{body: text}, err)
 }
 
 // Event records something other than a request; rec says when, who and where. It does not depend on ctx being alive.
 func (l *Log) Event(_ context.Context, rec *Record, ev *Event) error {
-	p := newPending()
-	var err error
-	p.body, err = encodeEvent(p.body, rec, ev)
-	return l.append(context.Background(), p, err)
+	text, err := encodeEvent(nil, rec, ev)
+	return l.append(context.Background(), &entry{body: text}, err)
 }
+
+// body is a buffer for the members of an entry.
+type body struct{ text []byte }
+
+var bodies = sync.Pool{New: func() any { return new(body) }}
 
 // Stats is the state of a log, for metrics and readiness.
 type Stats struct {
 	Seq     uint64 // last entry written
 	Synced  uint64 // last entry known to be on the disk
-	Waiting int    // entries that wait to be written
+	Waiting int    // entries that wait to be written, or to be on the disk
 	Err     error  // why the log takes no entries; nil if it does
 }
 
 // Stats returns the state of the log.
 func (l *Log) Stats() Stats {
-	s := l.syncer.stats()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Waiting = len(l.queue)
+	s := Stats{Seq: l.seq, Synced: l.onDisk.seq, Waiting: l.waiting + len(l.waiters), Err: l.broken}
 	if l.closed {
 		s.Err = ErrClosed
 	}
 	return s
 }
 
-// Close writes what is waiting, syncs, and gives the log up to another writer.
+// Close brings everything to the disk, and gives the log up to another writer. What could not be brought there is still in
+// the journal, from which the next writer takes it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed || l.closing {
@@ -240,188 +245,116 @@ func (l *Log) Close() error {
 	l.keeper.close()
 	l.mu.Lock()
 	l.closed = true
-	close(l.wake)
 	l.mu.Unlock()
+	close(l.quit)
 	<-l.done
-	var err error
-	if n := len(l.queue); n > 0 {
-		err = fmt.Errorf("%w: %d entries are lost", ErrUnavailable, n)
+	err := l.flush()
+	if err == nil {
+		err = errors.Join(l.journal.begin(0, 0), l.cfg.fsync(l.head.mapping.file))
 	}
-	return errors.Join(err, l.syncer.close(), l.lock.Close())
+	l.disk.Lock() // nobody waits for it any more
+	defer l.disk.Unlock()
+	return errors.Join(err, l.release())
 }
 
-func newPending() *pending {
-	p := pendings.Get().(*pending)
-	p.body, p.durable, p.outcome, p.async = p.body[:0], false, false, false
-	p.taken.Store(false)
-	return p
+// entry is an entry that is to be appended.
+type entry struct {
+	body    []byte
+	durable bool // wait until it is on the disk
+	outcome bool // of something that runs: it is taken as long as there is room
 }
 
-// append writes p, or hands it to the writing goroutine, and waits for it.
-func (l *Log) append(ctx context.Context, p *pending, err error) error {
-	if err == nil && len(p.body)+1024 > maxEntry {
+// append puts an entry into the journal and, if it has to be, waits until it is on the disk.
+func (l *Log) append(ctx context.Context, e *entry, err error) error {
+	if err == nil && len(e.body)+lineOverhead > maxEntry {
 		err = fmt.Errorf("%w: it has more than %d bytes", errEntry, maxEntry)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if l.cfg.Sync == SyncAlways {
-		p.durable = true
+	durable := e.durable && l.cfg.Sync != SyncRelaxed || l.cfg.Sync == SyncAlways
+	p := patience{log: l, ctx: ctx}
+	defer p.end()
+	l.mu.Lock()
+	if !l.takes(e) {
+		err = p.room(e)
 	}
-	if l.cfg.Sync == SyncRelaxed {
-		p.async, p.durable, p.at = true, false, time.Now()
-		return l.enqueue(p)
+	if err == nil {
+		err = l.add(e.body)
 	}
-	if !l.write(p) {
-		if err := l.enqueue(p); err != nil {
-			return err
-		}
-	}
-	select {
-	case err = <-p.result:
-		pendings.Put(p)
+	if err != nil {
+		l.mu.Unlock()
 		return err
+	}
+	if !durable && l.large == nil {
+		l.hurry()
+		l.mu.Unlock()
+		return nil
+	}
+	w := waiter{seq: max(l.seq, l.largeIs.seq), result: make(chan error, 1)}
+	l.waiters = append(l.waiters, w)
+	l.mu.Unlock()
+	l.urge()
+	return p.result(w.result)
+}
+
+// lineOverhead is more than what a line has beside its body.
+const lineOverhead = 256
+
+// takes reports if an entry can be appended now. l.mu is held.
+func (l *Log) takes(e *entry) bool {
+	if l.closed || l.broken != nil && !e.outcome || l.large != nil || l.journal.end() >= l.cfg.SegmentBytes {
+		return false
+	}
+	n := len(e.body) + lineOverhead
+	if n > l.journal.size {
+		return !l.pending && l.journal.filled() == 0
+	}
+	return l.journal.fits(n)
+}
+
+// hurry makes the writing goroutine aware of new entries. l.mu is held.
+func (l *Log) hurry() {
+	if l.journal.filled() > l.journal.size/2 {
+		l.urge()
+	}
+	if l.hurried {
+		return
+	}
+	l.hurried = true
+	select {
+	case l.dirty <- struct{}{}:
 	default:
 	}
-	p.timer.Reset(l.cfg.Timeout)
-	select {
-	case err = <-p.result:
-		p.timer.Stop()
-		pendings.Put(p)
-		return err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-p.timer.C:
-		err = fmt.Errorf("%w: it took longer than %v", ErrUnavailable, l.cfg.Timeout)
-	}
-	p.taken.Swap(true) // not taken yet: the writer drops it. Otherwise it is written without anybody knowing
-	return err
 }
 
-// write writes p at once if nobody else is writing or waiting and the disk answers, which spares two changes of
-// goroutines. It reports if it did; the result may have to be waited for all the same. The file takes a write without
-// the disk, as a rule; where it does not, this caller waits as the writing goroutine would have, and all others are
-// bounded by Config.Timeout.
-func (l *Log) write(p *pending) bool {
-	if l.syncer.stalled() || !l.turn.TryLock() {
-		return false
+// add appends an entry, for which there is room. It outlives the process from here on, but for a large one. l.mu is held.
+func (l *Log) add(body []byte) error {
+	var hash digest
+	l.line, hash = appendLine(l.line[:0], l.seq+1, body, l.prev)
+	to := mark{l.seq + 1, hash}
+	if len(l.line) > l.journal.size {
+		l.large, l.largeIs, l.line = l.line, to, nil
+		return nil
 	}
-	defer l.turn.Unlock()
-	l.mu.Lock()
-	free := !l.closed && len(l.queue) == 0
-	l.mu.Unlock()
-	if !free {
-		return false
+	if err := l.journal.add(l.line); err != nil {
+		return fmt.Errorf("%w: writing the audit journal: %w", ErrUnavailable, err)
 	}
-	l.single[0] = p
-	for rest := l.single[:]; len(rest) > 0; {
-		rest = l.writer.commit(rest)
+	if err := l.head.advance(to, l.seg.name, l.journal.end()); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(err, l.journal.drop(len(l.line))))
 	}
-	return true
-}
-
-func (l *Log) enqueue(p *pending) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return ErrClosed
-	}
-	if len(l.queue) >= maxQueue || l.bytes > maxQueueBytes {
-		return fmt.Errorf("%w: %d entries are waiting", ErrUnavailable, len(l.queue))
-	}
-	if p.async && l.late(p.at) {
-		return fmt.Errorf("%w: entries have been waiting for %v", ErrUnavailable, l.cfg.RelaxedWindow)
-	}
-	l.queue = append(l.queue, p)
-	l.bytes += len(p.body)
-	if len(l.queue) == 1 {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
-	}
+	l.seq, l.prev = to.seq, to.hash
 	return nil
 }
 
-// late reports if an entry that nobody waits for has waited for longer than the window. l.mu is held.
-func (l *Log) late(now time.Time) bool {
-	since := l.since
-	if since.IsZero() && len(l.queue) > 0 {
-		since = l.queue[0].at
+// addEvent appends an event of the log's own. l.mu is held.
+func (l *Log) addEvent(name string, attributes map[string]string) error {
+	if l.cfg.Node != "" {
+		attributes["node"] = l.cfg.Node
 	}
-	return !since.IsZero() && now.Sub(since) > l.cfg.RelaxedWindow
+	text, err := encodeEvent(nil, &Record{Time: l.cfg.Now(), ID: NewID()}, &Event{Name: name, Attributes: attributes})
+	if err != nil {
+		panic("audit: own event: " + err.Error()) // its id and its layout are ours
+	}
+	return l.add(text)
 }
-
-// run is the writing goroutine.
-func (l *Log) run() {
-	defer close(l.done)
-	for range l.wake {
-		l.drain()
-	}
-	l.drain()
-}
-
-func (l *Log) drain() {
-	for {
-		l.mu.Lock()
-		batch := l.queue
-		l.queue, l.spare = l.spare[:0], nil
-		for _, p := range batch {
-			l.bytes -= len(p.body)
-		}
-		if len(batch) > 0 && batch[0].async {
-			l.since = batch[0].at
-		}
-		l.mu.Unlock()
-		l.commit(batch)
-		l.mu.Lock()
-		l.spare, l.since = batch, time.Time{}
-		kept := l.keep()
-		again := len(l.queue) > 0
-		l.mu.Unlock()
-		if !again || kept {
-			return
-		}
-	}
-}
-
-// commit writes a batch whole, but for what is kept to be tried again.
-func (l *Log) commit(batch []*pending) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	for rest := batch; len(rest) > 0; {
-		rest = l.writer.commit(rest)
-		if len(l.writer.kept) > 0 { // the order stays
-			l.writer.kept = append(l.writer.kept, rest...)
-			rest = nil
-		}
-	}
-	clear(batch)
-}
-
-// keep puts entries that nobody waits for, and that the disk did not take, before those that came since, to be tried
-// again soon. l.mu is held.
-func (l *Log) keep() bool {
-	kept := l.writer.kept
-	if len(kept) == 0 {
-		return false
-	}
-	l.writer.kept = nil
-	for _, p := range kept {
-		l.bytes += len(p.body)
-	}
-	l.queue = append(kept, l.queue...)
-	time.AfterFunc(retryInterval, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if !l.closed {
-			select {
-			case l.wake <- struct{}{}:
-			default:
-			}
-		}
-	})
-	return true
-}
-
-const retryInterval = 50 * time.Millisecond

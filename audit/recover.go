@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,47 +35,118 @@ type tail struct {
 }
 
 // open finds where the log ends, repairs what a crash left there, and starts with an event that says so.
-func (w *writer) open(old *position) error {
-	t, err := w.findTail(old)
+func (l *Log) open() error {
+	var old *position
+	var err error
+	if l.head, old, err = openHead(l.cfg.HeadDir); err != nil {
+		return err
+	}
+	replayed, err := replay(l.cfg.Dir)
 	if err != nil {
 		return err
 	}
-	w.seq, w.prev = t.seq, t.hash
-	name, attributes := w.judge(t, old)
-	if err := w.prepare(name, t, attributes); err != nil {
+	if l.journal, err = openJournal(l.cfg.Dir, l.cfg.JournalBytes); err != nil {
 		return err
 	}
+	t, err := l.findTail(old)
+	if err != nil {
+		return err
+	}
+	l.seq, l.prev = t.seq, t.hash
+	name, attributes := l.judge(t, old)
+	if replayed > 0 {
+		attributes["journal_bytes"] = strconv.FormatInt(replayed, 10)
+	}
+	if err := l.prepare(name, t, attributes); err != nil {
+		return err
+	}
+	if l.seg == nil {
+		if err := l.start(l.seq + 1); err != nil {
+			return err
+		}
+	}
+	if err := l.begin(name, attributes); err != nil {
+		return err
+	}
+	return l.flush()
+}
+
+// begin appends the events that the log begins with.
+func (l *Log) begin(name string, attributes map[string]string) error {
 	if name != opened {
-		w.addEvent(name, attributes)
+		if err := l.addEvent(name, attributes); err != nil {
+			return err
+		}
 		attributes = map[string]string{}
 	}
-	if w.cfg.SigningKey != nil {
-		attributes["checkpoint_interval"] = w.cfg.CheckpointInterval.String()
+	if l.cfg.SigningKey != nil {
+		attributes["checkpoint_interval"] = l.cfg.CheckpointInterval.String()
 	}
 	attributes["pid"] = strconv.Itoa(os.Getpid())
-	w.addEvent(opened, attributes)
-	if err := w.write(); err != nil {
-		return errors.Join(err, w.cut())
+	return l.addEvent(opened, attributes)
+}
+
+// replay brings what a killed process left in the journal to its segment, and returns how many bytes the segment's file
+// did not have. The journal is the truth behind the file's size that it names; a file that is smaller was cut.
+func replay(dir string) (int64, error) {
+	f, err := os.Open(filepath.Join(dir, journalName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
 	}
-	w.release(nil)
-	w.syncer.sync()
-	return w.syncer.failed()
+	if err != nil {
+		return 0, fmt.Errorf("opening the audit journal: %w", err)
+	}
+	defer f.Close()
+	h, ok := readHeader(f)
+	if !ok || h.segment == 0 {
+		return 0, nil
+	}
+	rest, err := h.read(f, h.written)
+	if err != nil {
+		return 0, fmt.Errorf("reading the audit journal: %w", err)
+	}
+	seg, err := os.OpenFile(filepath.Join(dir, segmentName(h.segment)), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // the head tells that entries are missing
+	}
+	if err != nil {
+		return 0, fmt.Errorf("opening an audit segment: %w", err)
+	}
+	n, err := complete(seg, &h, rest)
+	if err = errors.Join(err, seg.Close()); err != nil {
+		return 0, fmt.Errorf("completing an audit segment from the journal: %w", err)
+	}
+	return n, nil
+}
+
+func complete(seg *os.File, h *header, rest []byte) (int64, error) {
+	info, err := seg.Stat()
+	if err != nil || len(rest) == 0 || info.Size() < h.written {
+		return 0, err
+	}
+	if err := seg.Truncate(h.written); err != nil {
+		return 0, err
+	}
+	if _, err := seg.WriteAt(rest, h.written); err != nil {
+		return 0, err
+	}
+	return max(h.written+int64(len(rest))-info.Size(), 0), seg.Sync()
 }
 
 // prepare makes the files ready for the first entry.
-func (w *writer) prepare(event string, t tail, attributes map[string]string) error {
+func (l *Log) prepare(event string, t tail, attributes map[string]string) error {
 	switch {
-	case t.segments == 0 && w.seq == 0:
-		return w.head.create() // before the first segment, so that a crash between the two is no missing head
+	case t.segments == 0 && l.seq == 0:
+		return l.head.create() // before the first segment, so that a crash between the two is no missing head
 	case t.seq == 0:
 		return nil
 	case event == opened:
-		return w.reopen(t, attributes)
+		return l.reopen(t, attributes)
 	case event == tailLost:
 		if t.end == t.size {
 			return nil
 		}
-		err := os.Truncate(filepath.Join(w.cfg.Dir, t.seg.name), t.end)
+		err := os.Truncate(filepath.Join(l.cfg.Dir, t.seg.name), t.end)
 		if err != nil {
 			return fmt.Errorf("cutting off a torn audit entry: %w", err)
 		}
@@ -84,21 +156,21 @@ func (w *writer) prepare(event string, t tail, attributes map[string]string) err
 
 // judge compares the tail with the head. It returns the event to begin with; any but log.opened starts a new segment
 // and leaves the old one as it is.
-func (w *writer) judge(t tail, old *position) (event string, attributes map[string]string) {
+func (l *Log) judge(t tail, old *position) (event string, attributes map[string]string) {
 	a := map[string]string{}
 	if old == nil {
 		if t.segments == 0 {
 			return opened, a
 		}
-		w.seq = max(t.seq, t.unread)
+		l.seq = max(t.seq, t.unread)
 		return headMissing, a
 	}
 	a["head_seq"], a["head_hash"] = strconv.FormatUint(old.Seq, 10), old.Hash
 	switch {
 	case t.seq < old.Seq:
 		a["from"], a["to"] = strconv.FormatUint(t.seq+1, 10), a["head_seq"]
-		w.seq = old.Seq // missing numbers are not used again, and the chain keeps their last hash
-		copy(w.prev[:], old.Hash)
+		l.seq = old.Seq // missing numbers are not used again, and the chain keeps their last hash
+		copy(l.prev[:], old.Hash)
 		switch {
 		case powerCut(old, t.seq):
 			return tailLost, a
@@ -124,14 +196,14 @@ func powerCut(old *position, last uint64) bool {
 }
 
 // findTail reads the newest segments back to one that has a valid entry.
-func (w *writer) findTail(old *position) (tail, error) {
-	segs, err := segments(w.cfg.Dir)
+func (l *Log) findTail(old *position) (tail, error) {
+	segs, err := segments(l.cfg.Dir)
 	if err != nil {
 		return tail{}, err
 	}
 	var unread uint64
 	for i := len(segs) - 1; i >= 0; i-- {
-		t, err := w.readTail(segs[i], old)
+		t, err := l.readTail(segs[i], old)
 		if err != nil {
 			return t, err
 		}
@@ -144,7 +216,7 @@ func (w *writer) findTail(old *position) (tail, error) {
 			continue // it had entries: evidence
 		}
 		// A crash right after a rotation: no entry in it was ever released.
-		if err := os.Remove(filepath.Join(w.cfg.Dir, segs[i].name)); err != nil {
+		if err := os.Remove(filepath.Join(l.cfg.Dir, segs[i].name)); err != nil {
 			return t, fmt.Errorf("removing an empty audit segment: %w", err)
 		}
 		segs = slices.Delete(segs, i, i+1)
@@ -153,9 +225,9 @@ func (w *writer) findTail(old *position) (tail, error) {
 }
 
 // readTail reads one segment up to its last valid entry.
-func (w *writer) readTail(seg segmentFile, old *position) (tail, error) {
+func (l *Log) readTail(seg segmentFile, old *position) (tail, error) {
 	t := tail{seg: seg, hash: genesis}
-	f, err := openSegment(w.cfg.Dir, seg.name)
+	f, err := openSegment(l.cfg.Dir, seg.name)
 	if err != nil {
 		return t, err
 	}
@@ -169,23 +241,23 @@ func (w *writer) readTail(seg segmentFile, old *position) (tail, error) {
 		if err != nil {
 			return t, fmt.Errorf("reading %s: %w", seg.name, err)
 		}
-		l, err := parseLine(text[:len(text)-1])
-		if err != nil || !l.valid() || t.seq > 0 && (l.seq != t.seq+1 || l.prev != t.hash) {
+		e, err := parseLine(text[:len(text)-1])
+		if err != nil || !e.valid() || t.seq > 0 && (e.seq != t.seq+1 || e.prev != t.hash) {
 			return t, nil
 		}
-		t.seq, t.hash, t.end = l.seq, l.hash, t.end+int64(len(text))
-		if old != nil && l.seq == old.Seq {
-			t.atHead, t.sawHead = l.hash, true
+		t.seq, t.hash, t.end = e.seq, e.hash, t.end+int64(len(text))
+		if old != nil && e.seq == old.Seq {
+			t.atHead, t.sawHead = e.hash, true
 		}
 	}
 }
 
 // reopen goes on in the last segment, after cutting off what follows its last whole entry.
-func (w *writer) reopen(t tail, attributes map[string]string) error {
+func (l *Log) reopen(t tail, attributes map[string]string) error {
 	if t.seq == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(filepath.Join(w.cfg.Dir, t.seg.name), os.O_RDWR|os.O_APPEND, 0)
+	f, err := os.OpenFile(filepath.Join(l.cfg.Dir, t.seg.name), os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("opening an audit segment: %w", err)
 	}
@@ -195,6 +267,6 @@ func (w *writer) reopen(t tail, attributes map[string]string) error {
 			return errors.Join(fmt.Errorf("cutting off a torn audit entry: %w", err), f.Close())
 		}
 	}
-	w.setSegment(&segment{file: f, name: t.seg.name, size: t.end})
-	return nil
+	l.seg = &segment{file: f, name: t.seg.name, size: t.end}
+	return l.journal.begin(t.seg.first, t.end)
 }

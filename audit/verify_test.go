@@ -285,6 +285,7 @@ func TestCutUnderTheWriter(t *testing.T) {
 	cfg := testConfig(t)
 	l := mustOpen(t, cfg)
 	run(t, l, 2)
+	must(t, l.flush())
 	all := lines(t, cfg)
 	path := filepath.Join(cfg.Dir, segmentName(1))
 	must(t, os.Truncate(path, fileSize(t, cfg, 1)-int64(len(all[4]))-1))

@@ -117,9 +117,9 @@ func auditShape(a *Audit) shape {
 		fields: []field{
 			{"node", text(&a.Node, "", "Name of this node in the log. Default: the name of the host.", `^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`, checkNode)},
 			{"sync", choice(&a.Sync, "group", "group: a result may be released before its record is on the disk, a write never; always: no result is released before; "+
-				"relaxed: a result may be released before its record is written.", "group", "always", "relaxed")},
+				"relaxed: nothing waits for the disk, not even a write.", "group", "always", "relaxed")},
 			{"sync_interval", duration(&a.SyncInterval, "Longest time until a record is on the disk (sync: group).", time.Millisecond, time.Second, 20*time.Millisecond)},
-			{"relaxed_window", duration(&a.RelaxedWindow, "Longest time that a record waits to be written (sync: relaxed), and so what a killed process loses.", 100*time.Millisecond, time.Minute, 2*time.Second)},
+			{"relaxed_window", duration(&a.RelaxedWindow, "Longest time until a record is on the disk (sync: relaxed), and so what a power cut loses.", 100*time.Millisecond, time.Minute, 2*time.Second)},
 			{"segment_bytes", size(&a.SegmentBytes, "A segment file of this size is closed and the next one begun.", bounds{64 * kib, 4 * gib, 64 * mib})},
 			{"compression", choice(&a.Compression, "gzip", "Form of closed segments.", "gzip", "none")},
 			{"checkpoint_interval", duration(&a.CheckpointInterval, "Longest time from a record to a signed checkpoint that covers it.", time.Second, 24*time.Hour, time.Minute)},
