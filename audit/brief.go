@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Brief is what an index needs of an entry: all of it but the judgement, which is the same for many. One that reads entry
-// after entry keeps what they have in common.
+// Brief is what an index needs of an entry. What is the same in many entries stays as it is written, so that it can be
+// looked up without being decoded. Its slices are good until the next Read, and no longer than the text of the entry.
 type Brief struct {
-	Identity, KeyID, Door, Client, Application, Session, Source, Trace string
-	// Judgement is the members of the judgement as they are written, each with a comma before it; empty if there is none.
-	// DecodeJudgement reads them. It is good until the next Read.
-	Judgement []byte
+	// Who is the members that say who asked: identity, key, door, client, application, session and source. Judgement is those
+	// of the judgement. Each has a comma before it; DecodeWho and DecodeJudgement read them. They are empty if there are none.
+	Who, Judgement []byte
+	Trace          []byte // without its quotes
 	// Of an outcome:
 	Status   Status
 	SQLState string
@@ -27,18 +27,18 @@ type Brief struct {
 
 var errMember = errors.New("audit: not a member of an entry")
 
-// Read takes an entry apart without decoding the judgement. After an error b holds nothing of use.
+// Read takes an entry apart. After an error b holds nothing of use.
 func (b *Brief) Read(e *Entry) error {
 	was := *b
-	*b = Brief{Judgement: was.Judgement[:0]}
-	from := bytes.Index(e.Text, []byte(`,"id":"`))
-	if from < 0 || len(e.Text) < endSize {
-		return errMember
-	}
-	for rest := e.Text[from : len(e.Text)-endSize]; len(rest) > 0; {
+	*b = Brief{}
+	for rest := e.members; len(rest) > 0; {
 		name, value, size, err := nextMember(rest)
 		if err != nil {
 			return err
+		}
+		if e.Type == TypeIntent && string(name) == "ruleset" { // the judgement is all that is left of an intent
+			b.Judgement = join(b.Judgement, rest)
+			return nil
 		}
 		if err := b.take(&was, name, value, rest[:size]); err != nil {
 			return err
@@ -50,31 +50,31 @@ func (b *Brief) Read(e *Entry) error {
 
 func (b *Brief) take(was *Brief, name, value, whole []byte) error {
 	switch string(name) {
-	case "id", "sealed":
-		return nil
-	case "identity":
-		return unquote(&b.Identity, was.Identity, value)
-	case "key":
-		return unquote(&b.KeyID, was.KeyID, value)
-	case "door":
-		return unquote(&b.Door, was.Door, value)
-	case "client":
-		return unquote(&b.Client, was.Client, value)
-	case "application":
-		return unquote(&b.Application, was.Application, value)
-	case "session":
-		return unquote(&b.Session, was.Session, value)
-	case "source":
-		return unquote(&b.Source, was.Source, value)
+	case "sealed":
+	case "identity", "key", "door", "client", "application", "session", "source":
+		b.Who = join(b.Who, whole)
 	case "trace":
-		return unquote(&b.Trace, was.Trace, value)
+		b.Trace = bytes.Trim(value, `"`)
 	case "outcome":
 		return b.takeOutcome(was, value)
 	case "event":
 		return b.takeEvent(value)
+	default:
+		b.Judgement = join(b.Judgement, whole)
 	}
-	b.Judgement = append(b.Judgement, whole...)
 	return nil
+}
+
+// join returns members with another one behind them. It copies only if that does not follow them in the text.
+func join(members, next []byte) []byte {
+	n := len(members)
+	if n == 0 {
+		return next
+	}
+	if n < cap(members) && &members[:n+1][n] == &next[0] {
+		return members[:n+len(next)]
+	}
+	return append(members[:n:n], next...)
 }
 
 // unquote reads a JSON string. Where it is equal to the one before, it is that one, which costs no memory.
@@ -109,9 +109,7 @@ func (b *Brief) takeOutcome(was *Brief, value []byte) error {
 		case "duration_ns":
 			b.Nanos, err = strconv.ParseInt(string(v), 10, 64)
 		case "refusal":
-			var r Refusal
-			err = json.Unmarshal(v, &r)
-			b.Refusal = r.Kind
+			err = b.takeRefusal(was, v)
 		}
 		if err != nil {
 			return err
@@ -124,6 +122,17 @@ func (b *Brief) takeOutcome(was *Brief, value []byte) error {
 		}
 	}
 	return nil
+}
+
+// takeRefusal reads the kind, which is written first.
+func (b *Brief) takeRefusal(was *Brief, value []byte) error {
+	if name, v, _, err := firstMember(bytes.TrimPrefix(value, []byte{'{'})); err == nil && string(name) == "kind" {
+		return unquote(&b.Refusal, was.Refusal, v)
+	}
+	var r Refusal
+	err := json.Unmarshal(value, &r)
+	b.Refusal = r.Kind
+	return err
 }
 
 func (b *Brief) takeEvent(value []byte) error {
@@ -165,25 +174,17 @@ func valueSize(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
+			n := stringSize(text[i:])
+			if n == 0 || depth == 0 {
+				return n
 			}
-			if i >= len(text) {
-				return 0
-			}
-			if depth == 0 {
-				return i + 1
-			}
+			i += n - 1
 		case c == '{' || c == '[':
 			depth++
 		case c == '}' || c == ']':
-			if depth--; depth <= 0 {
-				if depth < 0 {
-					return i
-				}
-				return i + 1
+			depth--
+			if depth <= 0 {
+				return i + depth + 1
 			}
 		case c == ',' && depth == 0:
 			return i
@@ -193,6 +194,65 @@ func valueSize(text []byte) int {
 		return 0
 	}
 	return len(text)
+}
+
+// stringSize returns the length of the JSON string at the beginning of text; 0 if it is cut off.
+func stringSize(text []byte) int {
+	for i := 1; i < len(text); {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			return 0
+		}
+		i += n + 1
+		slashes := 0
+		for text[i-2-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// DecodeWho reads the members that say who asked.
+func DecodeWho(members []byte) (*Record, error) {
+	var r Record
+	for len(members) > 0 {
+		name, value, size, err := nextMember(members)
+		if err != nil {
+			return nil, err
+		}
+		field := r.whoField(string(name))
+		if field == nil {
+			return nil, errMember
+		}
+		if err := unquote(field, "", value); err != nil {
+			return nil, err
+		}
+		members = members[size:]
+	}
+	return &r, nil
+}
+
+func (r *Record) whoField(name string) *string {
+	switch name {
+	case "identity":
+		return &r.Identity
+	case "key":
+		return &r.KeyID
+	case "door":
+		return &r.Door
+	case "client":
+		return &r.ClientAddr
+	case "application":
+		return &r.Application
+	case "session":
+		return &r.Session
+	case "source":
+		return &r.Source
+	}
+	return nil
 }
 
 // DecodeJudgement reads the members of a judgement.

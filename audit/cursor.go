@@ -30,6 +30,8 @@ type Entry struct {
 	Text    []byte // without its line feed
 	Segment string
 	Offset  int64 // of the line in the segment
+
+	members []byte // of line
 }
 
 // View returns the entry as a view of itself alone. The outcome of an intent is in another entry.
@@ -60,7 +62,7 @@ func (e *Entry) Checkpoint() (Checkpoint, bool) {
 
 // ReadAfter calls yield for the entries behind a cursor, up to the one with number last (0: to the end), until it has
 // read about max bytes or yield returns false. It returns the cursor behind the last entry that was yielded, and whether
-// the end was reached. What is no entry is left out.
+// the end was reached. What is no entry is left out. An entry is good until yield returns.
 func ReadAfter(dir string, c Cursor, last uint64, max int64, yield func(*Entry) bool) (next Cursor, end bool, err error) {
 	segs, err := segments(dir)
 	if err != nil {
@@ -98,6 +100,7 @@ func (a *afterReader) segment(dir, name string, from int64) (stop bool, err erro
 		return false, err
 	}
 	defer f.Close()
+	var e Entry
 	for r := newLineReader(f.reader(from)); ; {
 		text, err := r.next()
 		if errors.Is(err, io.EOF) {
@@ -115,7 +118,7 @@ func (a *afterReader) segment(dir, name string, from int64) (stop bool, err erro
 		if a.left <= 0 || a.last > 0 && l.seq > a.last {
 			return true, nil
 		}
-		e := Entry{Seq: l.seq, Time: l.when(), Type: l.typ, ID: string(l.id), Text: l.text, Segment: name, Offset: at}
+		e = Entry{Seq: l.seq, Time: l.when(), Type: l.typ, ID: string(l.id), Text: l.text, Segment: name, Offset: at, members: l.members}
 		a.left -= int64(len(text))
 		more := a.yield(&e)
 		a.next = Cursor{name, from, l.seq}

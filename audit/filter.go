@@ -35,8 +35,8 @@ type Filter struct {
 	// OldestFirst turns the order: the default is newest first, by the time at which the request was recorded.
 	OldestFirst bool
 	Limit       int // 0 is no limit
-	// After leaves out entries up to this number.
-	After uint64
+	// After leaves out entries up to this number, and UpTo those behind this number (0: none).
+	After, UpTo uint64
 }
 
 // clockSlack is how much later than its time an entry may stand in the log: analysis takes time, clocks are set back.
@@ -72,7 +72,7 @@ func (f Filter) Matches(v *View) bool {
 
 // matches reports if v is wanted.
 func (f *Filter) matches(v *View) bool {
-	if v.Seq <= f.After && f.After > 0 {
+	if v.Seq <= f.After && f.After > 0 || v.Seq > f.UpTo && f.UpTo > 0 {
 		return false
 	}
 	return f.matchesRecord(v) && f.matchesOutcome(v)

@@ -58,8 +58,10 @@ type line struct {
 	time []byte
 	typ  Type
 	id   []byte
-	prev digest
-	hash digest // as written; see valid
+	// members is what stands behind the id, each with a comma before it.
+	members []byte
+	prev    digest
+	hash    digest // as written; see valid
 }
 
 var errLine = errors.New("not an audit entry")
@@ -88,13 +90,23 @@ func parseLine(text []byte) (line, error) {
 		typ, rest, ok = bytes.Cut(rest, []byte(`","id":"`))
 	}
 	if ok {
-		l.id, _, ok = bytes.Cut(rest, []byte{'"'})
+		l.id, l.members, ok = bytes.Cut(rest, []byte{'"'})
 	}
 	if !ok {
 		return l, errLine
 	}
-	l.typ = Type(typ)
+	l.typ = typeOf(typ)
 	return l, nil
+}
+
+// typeOf spares the known types an allocation.
+func typeOf(text []byte) Type {
+	for _, t := range [...]Type{TypeIntent, TypeOutcome, TypeRequest, TypeEvent} {
+		if string(text) == string(t) {
+			return t
+		}
+	}
+	return Type(text)
 }
 
 func (l *line) parseEnd(end []byte) bool {

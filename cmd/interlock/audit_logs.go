@@ -135,7 +135,10 @@ func searchLog(ctx context.Context, dir string, f audit.Filter, yield func(audit
 			f.After = at.Seq
 			return audit.Search(ctx, dir, f, y)
 		},
-		func(f audit.Filter, y func(audit.View) bool) error { return x.Search(ctx, dir, f, y) },
+		func(f audit.Filter, y func(audit.View) bool) error {
+			f.UpTo = at.Seq // it may have come further by now
+			return x.Search(ctx, dir, f, y)
+		},
 	}
 	if f.OldestFirst {
 		parts[0], parts[1] = parts[1], parts[0]

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"interlock/audit"
 )
 
@@ -28,12 +26,13 @@ var indexSchema string
 const IndexName = "audit-index.db"
 
 // indexVersion is written into the database. One of another version is made anew.
-const indexVersion = 2
+const indexVersion = 3
 
 // Index finds requests in an audit log. It is safe for concurrent use; one process at a time writes it.
 type Index struct {
-	db   *sql.DB
-	path string
+	db        *sql.DB
+	path      string
+	blockRows int // of a block that is full: maxBlockRows, or fewer in tests
 
 	writing sync.Mutex // protects the following
 	w       *indexWriter
@@ -84,7 +83,7 @@ func openIndex(ctx context.Context, path string) (*Index, error) {
 		return nil, fmt.Errorf("opening the audit index: %w", err)
 	}
 	db.SetMaxOpenConns(4)
-	x := &Index{db: db, path: path}
+	x := &Index{db: db, path: path, blockRows: maxBlockRows}
 	if err := x.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the audit index: %w", err), db.Close())
 	}
@@ -117,37 +116,37 @@ func (x *Index) Close() error { return x.db.Close() }
 
 // Position returns how far the index has come.
 func (x *Index) Position(ctx context.Context) (audit.Cursor, error) {
-	var c audit.Cursor
-	var text string
-	err := x.db.QueryRowContext(ctx, "select value from meta where key = 'cursor'").Scan(&text)
-	if errors.Is(err, sql.ErrNoRows) {
-		return c, nil
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &c)
-	}
+	c, err := cursorOf(ctx, x.db, "cursor")
 	if err != nil {
 		return c, fmt.Errorf("reading the audit index: %w", err)
 	}
 	return c, nil
 }
 
-// hash64 is how ids and names that are looked up one at a time are indexed; what is found is compared in full. It is
-// never 0.
+// queryer is a database or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// cursorOf reads a cursor; it is the beginning of the log if there is none.
+func cursorOf(ctx context.Context, db queryer, key string) (c audit.Cursor, err error) {
+	var text string
+	err = db.QueryRowContext(ctx, "select value from meta where key = ?", key).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal([]byte(text), &c)
+}
+
+// hash64 is how names that are looked up one at a time are indexed; what is found is compared in full. It is never 0.
 func hash64(s string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s))
 	return int64(h.Sum64() | 1)
-}
-
-// idHash is how decision ids are indexed: by the time of a ULID and 20 bits of a hash, so that the index grows at its end
-// alone. An id of another form is hashed.
-func idHash(id string) int64 {
-	u, err := ulid.ParseStrict(id)
-	if err != nil {
-		return hash64(id)
-	}
-	return int64(u.Time())<<20 | hash64(id)&(1<<20-1)
 }
 
 // Follow keeps the index up with a log until ctx ends. limit returns the last entry to take.
@@ -171,7 +170,7 @@ func (x *Index) Follow(ctx context.Context, logDir string, limit func() uint64, 
 }
 
 const (
-	indexInterval = 250 * time.Millisecond
+	indexInterval = time.Second
 	indexBytes    = 16 << 20 // of the log in one transaction
 )
 
@@ -179,34 +178,32 @@ const (
 func (x *Index) CatchUp(ctx context.Context, logDir string, last uint64) (more bool, err error) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
-	from, err := x.Position(ctx)
-	if err != nil {
-		return false, err
-	}
-	if last > 0 && from.Seq >= last {
-		return false, nil
-	}
 	if x.w == nil {
-		if x.w, err = newIndexWriter(ctx, x.db); err != nil {
+		if x.w, err = newIndexWriter(ctx, x); err != nil {
 			return false, fmt.Errorf("writing the audit index: %w", err)
 		}
 	}
-	next, end, err := x.w.take(ctx, logDir, from, last)
-	if err != nil {
+	if last > 0 && x.w.next.Seq >= last {
+		return false, nil
+	}
+	if more, err = x.w.take(ctx, logDir, last); err != nil {
 		x.w = nil // what it remembers may not be in the database
 		return false, fmt.Errorf("writing the audit index: %w", err)
 	}
-	return !end && next.Seq > from.Seq, nil
+	return more, nil
 }
 
-// Forget removes entries up to one, which were pruned from the log.
+// Forget removes what was pruned from the log: the full blocks up to an entry. What statistics need of them stays.
 func (x *Index) Forget(ctx context.Context, to uint64) error {
-	x.writing.Lock()
-	defer x.writing.Unlock()
-	for _, table := range []string{"request", "mark"} {
-		if _, err := x.db.ExecContext(ctx, "delete from "+table+" where seq <= ?", to); err != nil {
-			return fmt.Errorf("pruning the audit index: %w", err)
-		}
+	sealed, err := cursorOf(ctx, x.db, "sealed")
+	if err == nil {
+		_, err = x.db.ExecContext(ctx, "update block set traces = x'', rows = x'' where last <= ?", min(to, sealed.Seq))
+	}
+	if err == nil {
+		_, err = x.db.ExecContext(ctx, "update loose set segment = 0 where seq <= ?", to)
+	}
+	if err != nil {
+		return fmt.Errorf("pruning the audit index: %w", err)
 	}
 	return nil
 }

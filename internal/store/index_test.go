@@ -68,19 +68,14 @@ func (g *generated) append(t testing.TB, l *audit.Log, j [2]*audit.Judgement, i 
 		ClientAddr: fmt.Sprintf("10.1.%d.%d:5%d", i%3, user, i%10000), Application: "psql", Session: "S" + strconv.Itoa(i/200),
 		Source: "source" + strconv.Itoa((user+rng.IntN(2))%20), Judgement: j[0]}
 	out := &audit.Outcome{ID: rec.ID, Time: at.Add(time.Millisecond), Status: audit.OK, Rows: int64(i % 50), Bytes: 400, Duration: time.Millisecond}
-	retry := func(do func() error) {
-		for do() != nil {
-			time.Sleep(time.Millisecond)
-		}
-	}
 	if i%12 != 5 {
-		retry(func() error { return l.Intent(context.Background(), rec) })
-		retry(func() error { return l.Outcome(context.Background(), out) })
+		untilTaken(func() error { return l.Intent(context.Background(), rec) })
+		untilTaken(func() error { return l.Outcome(context.Background(), out) })
 		return
 	}
 	rec.Judgement = j[1]
 	out.Status, out.SQLState, out.Refusal = audit.Refused, "42501", &audit.Refusal{Kind: "denied", Message: "permission denied"}
-	retry(func() error { return l.Request(context.Background(), rec, out) })
+	untilTaken(func() error { return l.Request(context.Background(), rec, out) })
 }
 
 func catchUp(t testing.TB, x *Index, dir string) {
@@ -115,12 +110,32 @@ func ids(t testing.TB, search func(func(audit.View) bool) error) []string {
 	return all
 }
 
-// TestIndexFindsWhatTheLogHas compares the index with a search that reads the whole log.
+// TestIndexFindsWhatTheLogHas compares the index with a search that reads the whole log, when it was made at once, and when
+// it was made in parts by one process after the other.
 func TestIndexFindsWhatTheLogHas(t *testing.T) {
+	g := generate(t, t.TempDir(), 300)
+	atOnce := openTestIndex(t, t.TempDir())
+	atOnce.blockRows = 32
+	catchUp(t, atOnce, g.config.Dir)
+	end, err := atOnce.Position(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for last := uint64(90); last < end.Seq+170; last += 170 {
+		x := openTestIndex(t, dir)
+		x.blockRows = 32
+		if _, err := x.CatchUp(t.Context(), g.config.Dir, last); err != nil {
+			t.Fatal(err)
+		}
+		x.Close()
+	}
+	compareWithLog(t, g, map[string]*Index{"at once": atOnce, "in parts": openTestIndex(t, dir)})
+}
+
+// compareWithLog holds every search of indexes against one of the whole log.
+func compareWithLog(t *testing.T, g *generated, indexes map[string]*Index) {
 	ctx := t.Context()
-	g := generate(t, t.TempDir(), 800)
-	x := openTestIndex(t, g.dir)
-	catchUp(t, x, g.config.Dir)
 	first := ids(t, func(y func(audit.View) bool) error { return audit.Search(ctx, g.config.Dir, audit.Filter{Limit: 1}, y) })
 	filters := []audit.Filter{
 		{}, {Identity: "user3"}, {Identity: "nobody"}, {Source: "source1", Status: audit.Refused}, {Table: "s1.table_1"}, {Table: "table_8"},
@@ -134,9 +149,11 @@ func TestIndexFindsWhatTheLogHas(t *testing.T) {
 			for _, f.OldestFirst = range []bool{false, true} {
 				f.Limit = limit
 				want := ids(t, func(y func(audit.View) bool) error { return audit.Search(ctx, g.config.Dir, f, y) })
-				got := ids(t, func(y func(audit.View) bool) error { return x.Search(ctx, g.config.Dir, f, y) })
-				if !reflect.DeepEqual(got, want) {
-					t.Errorf("%+v: %d found, want %d", f, len(got), len(want))
+				for name, x := range indexes {
+					got := ids(t, func(y func(audit.View) bool) error { return x.Search(ctx, g.config.Dir, f, y) })
+					if !reflect.DeepEqual(got, want) {
+						t.Errorf("%s, %+v: %d found, want %d", name, f, len(got), len(want))
+					}
 				}
 			}
 		}

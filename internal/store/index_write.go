@@ -2,116 +2,141 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"interlock/audit"
 )
 
-// indexWriter puts entries into the index. It remembers the dictionaries, and the requests that have not ended.
+// indexWriter puts entries into the index. It remembers the dictionaries, the requests that have not ended, and the block
+// under way.
 type indexWriter struct {
-	db     *sql.DB
-	who    map[whoKey]int64
-	shape  map[[16]byte]int64
-	ending map[endingKey]int64
-	combo  map[comboKey]*comboCount
-	open   map[string]*indexRow // by decision id
-	early  map[int64]*indexRow  // those that another process has left open, by the hash of their ids
-	marked uint64
-
-	tx     *sql.Tx // of the part that is being taken
-	stmts  map[string]*sql.Stmt
-	hourly map[hourKey]*hourCount
-	rows   []*indexRow // ended in this part, in the order of their ends
-	brief  audit.Brief // of the entry
+	db       *sql.DB
+	callers  memory[caller] // by Brief.Who
+	whos     memory[int64]  // by the columns of the dictionary
+	shapes   memory[int64]  // by Brief.Judgement
+	endings  map[endingKey]int64
+	running  int64                // the ending of those that run
+	open     map[string]*indexRow // what runs, by decision id
+	early    map[int64]*indexRow  // what another process has left running, by idHash
+	segment  segmentNumber
+	brief    audit.Brief // of the entry
+	encoder  blockEncoder
+	rows     []indexRow // of the block under way, which is full when they fill their memory; they stay where they are
+	sealed   audit.Cursor
+	next     audit.Cursor // behind what was taken
+	ctx      context.Context
+	tx       *sql.Tx // of the part that is being taken; nil before its first change
+	prepared map[string]*sql.Stmt
 }
 
-type whoKey struct{ identity, key, door, source, application string }
+// caller is what the members mean that say who asked.
+type caller struct {
+	who, session, host int64
+	sessionID, client  string
+}
 
 type endingKey struct{ status, sqlstate, refusal, event string }
 
-type comboKey struct{ who, shape, ending int64 }
-
-type comboCount struct {
-	id          int64
-	n           int64
-	first, last uint64
-	dirty       bool
+// memory remembers what texts mean. It forgets everything when it has grown too large.
+type memory[T any] struct {
+	known map[string]T
+	bytes int
 }
 
-type hourKey struct{ hour, combo int64 }
+const (
+	maxRemembered      = 200_000
+	maxRememberedBytes = 32 << 20
+)
 
-type hourCount struct{ n, rows, nanos int64 }
-
-// indexRow is a request on its way into the index.
-type indexRow struct {
-	seq         uint64
-	time        time.Time
-	id          int64
-	who, shape  int64
-	session     int64
-	trace, host int64
-	place       audit.Place
-	ended       *audit.Place
-	ending      endingKey
-	rows, nanos int64
-	combo       int64 // it is in the index under; 0 if it is not there
+func (m *memory[T]) put(text []byte, v T) {
+	if m.known == nil || len(m.known) >= maxRemembered || m.bytes+len(text) > maxRememberedBytes {
+		m.known, m.bytes = map[string]T{}, 0
+	}
+	m.known[string(text)] = v
+	m.bytes += len(text)
 }
 
-// maxRemembered bounds each dictionary in memory.
-const maxRemembered = 200_000
+// segmentNumber remembers the number of the segment that was asked for last.
+type segmentNumber struct {
+	name   string
+	number uint64
+}
 
-// markEvery is how many entries lie between two marks.
-const markEvery = 512
+func (s *segmentNumber) of(name string) uint64 {
+	if name != s.name {
+		s.name, s.number = name, audit.SegmentNumber(name)
+	}
+	return s.number
+}
 
-func newIndexWriter(ctx context.Context, db *sql.DB) (*indexWriter, error) {
-	w := &indexWriter{db: db, who: map[whoKey]int64{}, shape: map[[16]byte]int64{}, ending: map[endingKey]int64{},
-		combo: map[comboKey]*comboCount{}, open: map[string]*indexRow{}, early: map[int64]*indexRow{}, stmts: map[string]*sql.Stmt{}}
-	rows, err := db.QueryContext(ctx, `select r.seq, r.time, r.id, c.who, c.shape, r.session, r.trace, r.host, r.segment, r.at, r.combo
-		from ending e join combo c on c.ending = e.id join request r on r.combo = c.id where e.status = 'running'`)
+// newIndexWriter goes on behind the last full block: the one under way is made again.
+func newIndexWriter(ctx context.Context, x *Index) (w *indexWriter, err error) {
+	w = &indexWriter{db: x.db, endings: map[endingKey]int64{}, open: map[string]*indexRow{}, early: map[int64]*indexRow{},
+		rows: make([]indexRow, 0, x.blockRows)}
+	if w.sealed, err = cursorOf(ctx, x.db, "sealed"); err != nil {
+		return nil, err
+	}
+	w.next = w.sealed
+	rows, err := x.db.QueryContext(ctx, "select "+looseColumns+" from loose where ending in (select id from ending where status = 'running')")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		r := &indexRow{ending: endingKey{status: string(audit.Running)}}
-		var at int64
-		if err := rows.Scan(&r.seq, &at, &r.id, &r.who, &r.shape, &r.session, &r.trace, &r.host, &r.place.Segment, &r.place.Offset, &r.combo); err != nil {
+		r := &indexRow{loose: true}
+		if err := r.scan(rows); err != nil {
 			return nil, err
 		}
-		r.time = time.Unix(0, at)
 		w.early[r.id] = r
 	}
 	return w, rows.Err()
 }
 
+const looseColumns = "seq, time, id, who, shape, ending, session, host, trace, segment, at, ended_segment, ended_at, rows, nanos"
+
+func (r *indexRow) fields() []any {
+	return []any{&r.seq, &r.time, &r.id, &r.who, &r.shape, &r.ending, &r.session, &r.host, &r.trace, &r.record.Segment, &r.record.Offset,
+		&r.ended.Segment, &r.ended.Offset, &r.rows, &r.nanos}
+}
+
+func (r *indexRow) scan(rows *sql.Rows) error { return rows.Scan(r.fields()...) }
+
 // take puts one part of the log into the index, in one transaction with the new position.
-func (w *indexWriter) take(ctx context.Context, dir string, from audit.Cursor, last uint64) (next audit.Cursor, end bool, err error) {
-	if w.tx, err = w.db.BeginTx(ctx, nil); err != nil {
-		return from, false, err
-	}
+func (w *indexWriter) take(ctx context.Context, dir string, last uint64) (more bool, err error) {
+	w.ctx, w.prepared = ctx, map[string]*sql.Stmt{}
 	defer func() {
-		clear(w.stmts)
-		if err != nil {
+		if w.tx != nil && err != nil {
 			err = errors.Join(err, w.tx.Rollback())
 		}
+		w.tx = nil
 	}()
-	w.hourly, w.rows = map[hourKey]*hourCount{}, w.rows[:0]
+	if w.running == 0 {
+		if w.running, err = w.endingID(endingKey{status: string(audit.Running)}); err != nil {
+			return false, err
+		}
+	}
 	var bad error
-	next, end, err = audit.ReadAfter(dir, from, last, indexBytes, func(e *audit.Entry) bool {
+	next, end, err := audit.ReadAfter(dir, w.next, last, indexBytes, func(e *audit.Entry) bool {
 		bad = w.entry(e)
 		return bad == nil
 	})
-	if err = errors.Join(err, bad, w.flush(next)); err != nil {
-		return from, false, err
+	if err = errors.Join(err, bad); err != nil {
+		return false, err
 	}
-	return next, end, w.tx.Commit()
+	more = !end && next.Seq > w.next.Seq
+	if next.Seq > w.next.Seq {
+		if err := w.flush(next); err != nil {
+			return false, err
+		}
+	}
+	w.next = next
+	if w.tx != nil {
+		err = w.tx.Commit()
+	}
+	return more, err
 }
 
 func (w *indexWriter) entry(e *audit.Entry) error {
@@ -119,306 +144,176 @@ func (w *indexWriter) entry(e *audit.Entry) error {
 	if err := b.Read(e); err != nil {
 		return nil // an entry that cannot be read is for Verify to report
 	}
-	if e.Seq >= w.marked+markEvery {
-		w.marked = e.Seq
-		if err := w.exec("insert or ignore into mark values (?, ?)", e.Seq, e.Time.UnixNano()); err != nil {
-			return err
-		}
-	}
-	place := audit.Place{Segment: audit.SegmentNumber(e.Segment), Offset: e.Offset}
-	id := idHash(e.ID)
-	ended := endingKey{status: string(b.Status), sqlstate: b.SQLState, refusal: b.Refusal}
 	if e.Type == audit.TypeOutcome {
-		if r := w.ended(e.ID, id); r != nil {
-			r.ended, r.ending, r.rows, r.nanos = &place, ended, b.Rows, b.Nanos
-			w.rows = append(w.rows, r)
-		}
-		return nil
+		return w.outcome(e, b)
 	}
-	r := &indexRow{seq: e.Seq, time: e.Time, id: id, place: place}
-	var err error
-	if r.who, err = w.whoID(b); err != nil {
+	c, err := w.callerOf(b.Who)
+	if err != nil {
 		return err
 	}
+	r := w.row(e)
+	r.who, r.session, r.host = c.who, c.session, c.host
 	if r.shape, err = w.shapeID(b.Judgement); err != nil {
 		return err
 	}
-	if b.Session != "" {
-		r.session = hash64(b.Session)
-	}
-	if b.Client != "" {
-		r.host = hash64(audit.ClientHost(b.Client))
-	}
 	if len(b.Trace) == 55 {
-		r.trace = hash64(b.Trace[3:35])
+		r.trace = hash64(string(b.Trace[3:35]))
 	}
 	switch e.Type {
 	case audit.TypeIntent:
-		r.ending = endingKey{status: string(audit.Running)}
+		r.ending = w.running
 		w.open[e.ID] = r
-		return nil
 	case audit.TypeEvent:
-		ended = endingKey{event: b.Event}
-		if err := w.event(e, b, r); err != nil {
+		r.event = true
+		if err := w.event(e, b, &c); err != nil {
 			return err
 		}
+		fallthrough
+	default:
+		if r.ending, err = w.endingOf(b); err != nil {
+			return err
+		}
+		r.rows, r.nanos = b.Rows, b.Nanos
 	}
-	r.ending, r.rows, r.nanos = ended, b.Rows, b.Nanos
-	w.rows = append(w.rows, r)
+	if len(w.rows) == cap(w.rows) {
+		return w.seal(audit.Cursor{Segment: e.Segment, Offset: e.Offset + int64(len(e.Text)) + 1, Seq: e.Seq})
+	}
 	return nil
 }
 
-// ended takes a request that has ended out of those that run.
-func (w *indexWriter) ended(id string, hash int64) *indexRow {
-	r := w.open[id]
-	if r == nil {
-		r = w.early[hash]
-	}
-	delete(w.open, id)
-	delete(w.early, hash)
+// row begins a row of the block under way.
+func (w *indexWriter) row(e *audit.Entry) *indexRow {
+	w.rows = append(w.rows, indexRow{seq: e.Seq, time: e.Time.UnixNano(), record: audit.Place{Segment: w.segment.of(e.Segment), Offset: e.Offset}})
+	r := &w.rows[len(w.rows)-1]
+	r.id, r.whole = idHash(e.ID)
 	return r
 }
 
+func (w *indexWriter) endingOf(b *audit.Brief) (int64, error) {
+	return w.endingID(endingKey{status: string(b.Status), sqlstate: b.SQLState, refusal: b.Refusal, event: b.Event})
+}
+
+// outcome completes the request that an outcome belongs to.
+func (w *indexWriter) outcome(e *audit.Entry, b *audit.Brief) (err error) {
+	r := w.open[e.ID]
+	if r == nil && len(w.early) > 0 {
+		id, _ := idHash(e.ID)
+		r = w.early[id]
+		delete(w.early, id)
+	}
+	if r == nil {
+		return nil
+	}
+	delete(w.open, e.ID)
+	if r.ending, err = w.endingOf(b); err != nil {
+		return err
+	}
+	r.ended = audit.Place{Segment: w.segment.of(e.Segment), Offset: e.Offset}
+	r.rows, r.nanos = b.Rows, b.Nanos
+	return w.update(r)
+}
+
+// update writes a row again that is not in the block under way.
+func (w *indexWriter) update(r *indexRow) error {
+	if !r.loose {
+		return nil
+	}
+	return w.exec("update loose set ending = ?, ended_segment = ?, ended_at = ?, rows = ?, nanos = ? where seq = ?",
+		r.ending, r.ended.Segment, r.ended.Offset, r.rows, r.nanos, r.seq)
+}
+
 // event keeps what events say about others.
-func (w *indexWriter) event(e *audit.Entry, b *audit.Brief, r *indexRow) error {
+func (w *indexWriter) event(e *audit.Entry, b *audit.Brief, c *caller) error {
 	switch b.Event {
 	case "log.opened": // what was running is not any more
-		running := append(slices.Collect(maps.Values(w.open)), slices.Collect(maps.Values(w.early))...)
-		clear(w.open)
-		clear(w.early)
-		for _, open := range running {
-			open.ending.status = string(audit.Unfinished)
-			w.rows = append(w.rows, open)
-		}
+		return w.giveUp()
 	case audit.SessionOpened:
 		return w.exec("insert or replace into session (id, hash, who, client, opened) values (?, ?, ?, ?, ?)",
-			b.Session, r.session, r.who, b.Client, e.Time.UnixNano())
+			c.sessionID, c.session, c.who, c.client, e.Time.UnixNano())
 	case audit.SessionClosed:
 		v, err := e.View()
 		if err != nil {
 			return nil
 		}
 		return w.exec("update session set closed = ?, statements = cast(? as integer) where id = ?", e.Time.UnixNano(),
-			v.Event.Attributes["statements"], b.Session)
+			v.Event.Attributes["statements"], c.sessionID)
 	}
 	return nil
 }
 
-// flush writes the rows of a part, and the requests that are still running.
+func (w *indexWriter) giveUp() error {
+	unfinished, err := w.endingID(endingKey{status: string(audit.Unfinished)})
+	if err != nil {
+		return err
+	}
+	left := append(slices.Collect(maps.Values(w.open)), slices.Collect(maps.Values(w.early))...)
+	clear(w.open)
+	clear(w.early)
+	for _, r := range left {
+		r.ending = unfinished
+		if err := w.update(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal ends the block under way behind the entry before a cursor. What is running in it is taken out: a full block does
+// not change.
+func (w *indexWriter) seal(at audit.Cursor) error {
+	if err := w.countSessions(); err != nil {
+		return err
+	}
+	for id, r := range w.open {
+		if r.loose {
+			continue
+		}
+		kept := *r
+		kept.loose = true
+		w.open[id] = &kept
+		if err := w.exec("insert or replace into loose ("+looseColumns+") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", kept.fields()...); err != nil {
+			return err
+		}
+	}
+	w.rows = slices.DeleteFunc(w.rows, func(r indexRow) bool { return r.ending == w.running })
+	if err := w.write(at.Seq); err != nil {
+		return err
+	}
+	w.rows, w.sealed = w.rows[:0], at
+	return w.putCursor("sealed", at)
+}
+
+// countSessions adds the statements of the block under way to those of their sessions.
+func (w *indexWriter) countSessions() error {
+	counts := map[int64]int{}
+	for i := range w.rows {
+		if r := &w.rows[i]; r.session != 0 && !r.event {
+			counts[r.session]++
+		}
+	}
+	for session, n := range counts {
+		if err := w.exec("update session set statements = statements + ? where hash = ? and closed is null", n, session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush writes the block under way, and how far the index has come.
 func (w *indexWriter) flush(next audit.Cursor) error {
-	for _, r := range w.rows {
-		if err := w.put(r); err != nil {
-			return err
-		}
-	}
-	for _, r := range w.open {
-		if r.combo == 0 {
-			if err := w.put(r); err != nil {
-				return err
-			}
-		}
-	}
-	for _, c := range w.combo {
-		if c.dirty {
-			c.dirty = false
-			if err := w.exec("update combo set n = ?, first = ?, last = ? where id = ?", c.n, c.first, c.last, c.id); err != nil {
-				return err
-			}
-		}
-	}
-	for k, c := range w.hourly {
-		err := w.exec(`insert into hourly values (?, ?, ?, ?, ?) on conflict do update set n = n + excluded.n,
-			rows = rows + excluded.rows, nanos = nanos + excluded.nanos`, k.hour, k.combo, c.n, c.rows, c.nanos)
-		if err != nil {
-			return err
-		}
-	}
-	if len(w.who) > maxRemembered || len(w.shape) > maxRemembered || len(w.combo) > maxRemembered {
-		clear(w.who)
-		clear(w.shape)
-		clear(w.combo)
-	}
-	text, err := json.Marshal(next)
-	if err != nil {
+	if err := w.write(next.Seq); err != nil {
 		return err
 	}
-	return w.exec("insert into meta values ('cursor', ?) on conflict do update set value = excluded.value", string(text))
+	return w.putCursor("cursor", next)
 }
 
-// put inserts a row, or updates the one that was inserted while it was running.
-func (w *indexWriter) put(r *indexRow) error {
-	ending, err := w.endingID(r.ending)
-	if err != nil {
-		return err
+// write writes the block under way, which has come up to entry last.
+func (w *indexWriter) write(last uint64) error {
+	e, first := &w.encoder, w.sealed.Seq+1
+	if len(w.rows) == 0 {
+		return w.exec("delete from block where first >= ?", first)
 	}
-	c, err := w.comboOf(comboKey{r.who, r.shape, ending}, r.seq)
-	if err != nil {
-		return err
-	}
-	c.n, c.dirty = c.n+1, true
-	c.first, c.last = min(c.first, r.seq), max(c.last, r.seq)
-	if r.ending.status != string(audit.Running) {
-		h := hourKey{r.time.Unix() / 3600, c.id}
-		if w.hourly[h] == nil {
-			w.hourly[h] = &hourCount{}
-		}
-		w.hourly[h].n++
-		w.hourly[h].rows += r.rows
-		w.hourly[h].nanos += r.nanos
-	}
-	var segment, at any
-	if r.ended != nil {
-		segment, at = int64(r.ended.Segment), r.ended.Offset
-	}
-	if r.combo != 0 {
-		if err := w.leave(r); err != nil {
-			return err
-		}
-		return w.exec("update request set combo = ?, ended_segment = ?, ended_at = ?, rows = ?, nanos = ? where seq = ?",
-			c.id, segment, at, r.rows, r.nanos, r.seq)
-	}
-	if r.ending.status == string(audit.Running) {
-		r.combo = c.id
-	}
-	return w.exec("insert or replace into request values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", r.seq, r.time.UnixNano(), r.id, c.id,
-		r.session, r.trace, r.host, r.place.Segment, r.place.Offset, segment, at, r.rows, r.nanos)
-}
-
-// leave takes a request out of the count of the running.
-func (w *indexWriter) leave(r *indexRow) error {
-	running, err := w.endingID(endingKey{status: string(audit.Running)})
-	if err != nil {
-		return err
-	}
-	was, err := w.comboOf(comboKey{r.who, r.shape, running}, r.seq)
-	if err != nil {
-		return err
-	}
-	was.n, was.dirty = was.n-1, true
-	return nil
-}
-
-func (w *indexWriter) exec(query string, args ...any) error {
-	s, err := w.prepared(query)
-	if err != nil {
-		return err
-	}
-	_, err = s.Exec(args...)
-	return err
-}
-
-func (w *indexWriter) prepared(query string) (*sql.Stmt, error) {
-	if s := w.stmts[query]; s != nil {
-		return s, nil
-	}
-	s, err := w.tx.Prepare(query)
-	if err == nil {
-		w.stmts[query] = s
-	}
-	return s, err
-}
-
-// idOf returns the id of a dictionary row that insert makes if it is not there.
-func (w *indexWriter) idOf(find, insert string, args ...any) (id int64, err error) {
-	s, err := w.prepared(find)
-	if err != nil {
-		return 0, err
-	}
-	if err = s.QueryRow(args...).Scan(&id); !errors.Is(err, sql.ErrNoRows) {
-		return id, err
-	}
-	if s, err = w.prepared(insert); err != nil {
-		return 0, err
-	}
-	res, err := s.Exec(args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
-}
-
-func (w *indexWriter) whoID(b *audit.Brief) (int64, error) {
-	k := whoKey{b.Identity, b.KeyID, b.Door, b.Source, b.Application}
-	if id := w.who[k]; id != 0 {
-		return id, nil
-	}
-	id, err := w.idOf("select id from who where identity = ? and key = ? and door = ? and source = ? and application = ?",
-		"insert into who (identity, key, door, source, application) values (?, ?, ?, ?, ?)",
-		k.identity, k.key, k.door, k.source, k.application)
-	w.who[k] = id
-	return id, err
-}
-
-func (w *indexWriter) endingID(k endingKey) (int64, error) {
-	if id := w.ending[k]; id != 0 {
-		return id, nil
-	}
-	id, err := w.idOf("select id from ending where status = ? and sqlstate = ? and refusal = ? and event = ?",
-		"insert into ending (status, sqlstate, refusal, event) values (?, ?, ?, ?)", k.status, k.sqlstate, k.refusal, k.event)
-	w.ending[k] = id
-	return id, err
-}
-
-func (w *indexWriter) comboOf(k comboKey, seq uint64) (*comboCount, error) {
-	if c := w.combo[k]; c != nil {
-		return c, nil
-	}
-	c := &comboCount{first: seq, last: seq}
-	s, err := w.prepared("select id, n, first, last from combo where who = ? and shape = ? and ending = ?")
-	if err != nil {
-		return nil, err
-	}
-	err = s.QueryRow(k.who, k.shape, k.ending).Scan(&c.id, &c.n, &c.first, &c.last)
-	if errors.Is(err, sql.ErrNoRows) {
-		c.id, err = w.idOf("select id from combo where who = ? and shape = ? and ending = ? and first = ? and last = ?",
-			"insert into combo (who, shape, ending, first, last, n) values (?, ?, ?, ?, ?, 0)", k.who, k.shape, k.ending, seq, seq)
-	}
-	w.combo[k] = c
-	return c, err
-}
-
-func (w *indexWriter) shapeID(members []byte) (int64, error) {
-	sum := sha256.Sum256(members)
-	digest := [16]byte(sum[:16])
-	if id := w.shape[digest]; id != 0 {
-		return id, nil
-	}
-	var id int64
-	s, err := w.prepared("select id from shape where digest = ?")
-	if err != nil {
-		return 0, err
-	}
-	if err = s.QueryRow(digest[:]).Scan(&id); errors.Is(err, sql.ErrNoRows) {
-		id, err = w.newShape(digest, members)
-	}
-	w.shape[digest] = id
-	return id, err
-}
-
-func (w *indexWriter) newShape(digest [16]byte, members []byte) (int64, error) {
-	j, err := audit.DecodeJudgement(members)
-	if err != nil {
-		j = &audit.Judgement{}
-	}
-	s, err := w.prepared("insert into shape (digest, statement, folded, fingerprint, verdict, kinds) values (?, ?, ?, ?, ?, ?)")
-	if err != nil {
-		return 0, err
-	}
-	res, err := s.Exec(digest[:], j.Statement, strings.ToLower(j.Statement), j.Fingerprint, j.Verdict, " "+strings.Join(j.Kinds, " ")+" ")
-	if err != nil {
-		return 0, err
-	}
-	id, err := res.LastInsertId()
-	if err != nil {
-		return 0, err
-	}
-	tables, columns := j.Names()
-	for what, names := range map[string][]string{"table": tables, "column": columns} {
-		for _, n := range names {
-			if err := w.exec("insert or ignore into touch values (?, ?, ?)", n, what, id); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return id, nil
+	e.encode(first, w.rows, w.running)
+	return w.exec("insert or replace into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd,
+		e.head, e.sums, e.traces, e.rows)
 }

@@ -1,6 +1,7 @@
 -- Index over the audit log. It can be made again from the log's segments at any time, so it is not migrated: a file of
 -- another version is thrown away.
 
+-- 'cursor' is how far the index has come, 'sealed' the end of the blocks that do not change any more.
 create table meta (key text primary key, value text not null) strict;
 
 -- The dictionaries: what is the same for many requests is kept once.
@@ -23,40 +24,33 @@ create table ending (
     unique (status, sqlstate, refusal, event)
 ) strict;
 
--- A combination is what searches select by. first and last bound the numbers of its requests.
-create table combo (
-    id integer primary key, who integer not null, shape integer not null, ending integer not null,
-    n integer not null, first integer not null, last integer not null,
-    unique (who, shape, ending)
-) strict;
-
-create index combo_shape on combo (shape);
 create index shape_fingerprint on shape (fingerprint);
 
--- A request or event. at and ended_at are places in the log. id, session, trace and host are hashes: what is found is
--- compared in full.
-create table request (
-    seq integer primary key, time integer not null, id integer not null, combo integer not null, session integer not null,
-    trace integer not null, host integer not null, segment integer not null, at integer not null, ended_segment integer, ended_at integer,
+-- A block has the requests and events of the entries from first to last. head lists what of the dictionaries, which
+-- sessions and which clients are in it, traces which trace ids; rows has the requests themselves, column by column; counts
+-- has their numbers by hour. Times are Unix milliseconds, ids the times of decision ids; odd is set if there are ids without
+-- one. The block under way is written again and again until it is full.
+create table block (
+    first integer primary key, last integer not null,
+    from_time integer not null, to_time integer not null, from_id integer not null, to_id integer not null, odd integer not null,
+    head blob not null, counts blob not null, traces blob not null, rows blob not null
+) strict;
+
+-- The requests that were running when their block was full. id, session, trace and host are hashes: what is found is
+-- compared in full. A place without a segment is of an outcome that is not there, or of a record that was pruned.
+create table loose (
+    seq integer primary key, time integer not null, id integer not null,
+    who integer not null, shape integer not null, ending integer not null,
+    session integer not null, host integer not null, trace integer not null,
+    segment integer not null, at integer not null, ended_segment integer not null, ended_at integer not null,
     rows integer not null, nanos integer not null
 ) strict;
 
-create index request_id on request (id);
-create index request_combo on request (combo);
-create index request_session on request (session) where session <> 0;
-create index request_host on request (host) where host <> 0;
-create index request_trace on request (trace) where trace <> 0;
-
--- When requests came, here and there, so that times can be turned into numbers.
-create table mark (seq integer primary key, time integer not null) strict;
-
+-- statements of a session that is open are those in full blocks.
 create table session (
     id text primary key, hash integer not null, who integer not null, client text not null, opened integer not null,
-    closed integer, statements integer
+    closed integer, statements integer not null default 0
 ) strict;
 
 create index session_opened on session (opened);
-
--- Counts by hour.
-create table hourly (hour integer not null, combo integer not null, n integer not null, rows integer not null, nanos integer not null,
-    primary key (hour, combo)) strict, without rowid;
+create index session_hash on session (hash);

@@ -1,0 +1,423 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"interlock/audit"
+)
+
+// maxBlockRows is how many requests and events a block has when it is full.
+const maxBlockRows = 8192
+
+// indexRow is a request or event in the index.
+type indexRow struct {
+	seq                uint64
+	time               int64 // Unix nanoseconds
+	id                 int64 // idHash of the decision id
+	whole              bool  // the id is a ULID
+	who, shape, ending int64 // in the dictionaries
+	session, host      int64 // hashes; 0 if there is none
+	trace              int64
+	record, ended      audit.Place // ended has no segment if the outcome is not there
+	rows, nanos        int64
+	event, loose       bool
+}
+
+// The columns of a block's rows, which stand behind their number: each is its length and as many unsigned varints as there
+// are rows, or the length 0 if all are 0. Dictionaries are by their place in the block's head, and place 0 of
+// sessions, clients and traces is none.
+const (
+	colSeq     = iota // distance from the one before, less one
+	colTime           // milliseconds after the one before (1970), zigzag
+	colID             // shortID
+	colWho            //
+	colShape          //
+	colEnding         //
+	colSession        //
+	colHost           //
+	colTrace          //
+	colSegment        //
+	colAt             // bytes behind the one before, zigzag
+	colEnded          // 0: in the same segment; 1: there is none; 2 and more: in this segment
+	colEndedAt        // bytes behind the record, zigzag
+	columns
+)
+
+// The dictionaries of a block's head, in the order in which they are written.
+const (
+	dictWho = iota
+	dictShape
+	dictEnding
+	dictSession
+	dictHost
+	dictSegment
+	headDicts
+	dictTrace = headDicts // has a field of its own
+)
+
+var errDamaged = errors.New("the audit index is damaged")
+
+// shortID is what a block keeps of an id, beside the range of times.
+func shortID(id int64) uint64 { return uint64(id) & (1<<14 - 1) }
+
+// idTime is the time in what idHash returns for a ULID.
+func idTime(id int64) int64 { return id >> 20 }
+
+// idHash is a hash of a decision id which has the time of a ULID in front; whole is false for an id of another form.
+func idHash(id string) (hash int64, whole bool) {
+	u, err := ulid.ParseStrict(id)
+	if err != nil {
+		return hash64(id), false
+	}
+	return int64(u.Time())<<20 | hash64(id)&(1<<20-1), true
+}
+
+// dictionary numbers the different values of a column in the order in which they come.
+type dictionary struct {
+	values []int64
+	place  map[int64]uint64
+	last   int64 // the value that came last, and its place
+	lastAt uint64
+}
+
+func (d *dictionary) reset(values ...int64) {
+	d.values = append(d.values[:0], values...)
+	if d.place == nil {
+		d.place = map[int64]uint64{}
+	}
+	clear(d.place)
+	for i, v := range values {
+		d.place[v] = uint64(i)
+	}
+	d.last, d.lastAt = 0, 0
+	if len(values) == 0 {
+		d.last = -1 // no value of such a column
+	}
+}
+
+func (d *dictionary) of(v int64) uint64 {
+	if v == d.last {
+		return d.lastAt
+	}
+	at, ok := d.place[v]
+	if !ok {
+		at = uint64(len(d.values))
+		d.place[v] = at
+		d.values = append(d.values, v)
+	}
+	d.last, d.lastAt = v, at
+	return at
+}
+
+func (d *dictionary) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(d.values)))
+	for _, v := range d.values {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	return b
+}
+
+// blockEncoder writes blocks. It is for one goroutine, and what it returns is good until the next use.
+type blockEncoder struct {
+	dict   [headDicts + 1]dictionary
+	cols   [columns][]byte
+	zero   [columns]bool
+	counts map[hourKey]*hourCount
+
+	head, rows, traces, sums []byte
+	fromTime, toTime         int64
+	fromID, toID             int64
+	odd                      bool
+}
+
+type hourKey struct {
+	hour               int64
+	who, shape, ending uint64 // places in the head
+}
+
+type hourCount struct{ n, rows, nanos int64 }
+
+// encode writes the rows of the block that begins with entry first. Those with the ending running are not counted.
+func (e *blockEncoder) encode(first uint64, rows []indexRow, running int64) {
+	e.reset()
+	seq, at, offset := first-1, int64(0), int64(0)
+	for i := range rows {
+		r := &rows[i]
+		e.bounds(r, i == 0)
+		e.put(colSeq, r.seq-seq-1)
+		e.put(colTime, zigzag(r.time/1e6-at))
+		e.put(colID, shortID(r.id))
+		who, shape, ending := e.dict[dictWho].of(r.who), e.dict[dictShape].of(r.shape), e.dict[dictEnding].of(r.ending)
+		e.put(colWho, who)
+		e.put(colShape, shape)
+		e.put(colEnding, ending)
+		e.put(colSession, e.dict[dictSession].of(r.session))
+		e.put(colHost, e.dict[dictHost].of(r.host))
+		e.put(colTrace, e.dict[dictTrace].of(r.trace))
+		e.places(r, offset)
+		if r.ending != running {
+			e.count(hourKey{r.time / int64(time.Hour), who, shape, ending}, r)
+		}
+		seq, at, offset = r.seq, r.time/1e6, r.record.Offset
+	}
+	e.finish(len(rows))
+}
+
+func (e *blockEncoder) reset() {
+	for i := range e.dict {
+		e.dict[i].reset()
+	}
+	for _, i := range []int{dictSession, dictHost, dictTrace} {
+		e.dict[i].reset(0)
+	}
+	for i := range e.cols {
+		e.cols[i], e.zero[i] = e.cols[i][:0], true
+	}
+	if e.counts == nil {
+		e.counts = map[hourKey]*hourCount{}
+	}
+	clear(e.counts)
+	e.fromID, e.toID, e.odd = 1, 0, false
+}
+
+func (e *blockEncoder) bounds(r *indexRow, first bool) {
+	at := r.time / 1e6
+	if first {
+		e.fromTime, e.toTime = at, at
+	}
+	e.fromTime, e.toTime = min(e.fromTime, at), max(e.toTime, at)
+	switch id := idTime(r.id); {
+	case !r.whole:
+		e.odd = true
+	case e.fromID > e.toID:
+		e.fromID, e.toID = id, id
+	default:
+		e.fromID, e.toID = min(e.fromID, id), max(e.toID, id)
+	}
+}
+
+func (e *blockEncoder) put(column int, v uint64) {
+	e.cols[column] = binary.AppendUvarint(e.cols[column], v)
+	e.zero[column] = e.zero[column] && v == 0
+}
+
+func (e *blockEncoder) places(r *indexRow, before int64) {
+	segment := e.dict[dictSegment].of(int64(r.record.Segment))
+	e.put(colSegment, segment)
+	e.put(colAt, zigzag(r.record.Offset-before))
+	switch r.ended.Segment {
+	case r.record.Segment:
+		e.put(colEnded, 0)
+	case 0:
+		e.put(colEnded, 1)
+		e.put(colEndedAt, 0)
+		return
+	default:
+		e.put(colEnded, 2+e.dict[dictSegment].of(int64(r.ended.Segment)))
+	}
+	e.put(colEndedAt, zigzag(r.ended.Offset-r.record.Offset))
+}
+
+func (e *blockEncoder) count(k hourKey, r *indexRow) {
+	c := e.counts[k]
+	if c == nil {
+		c = &hourCount{}
+		e.counts[k] = c
+	}
+	c.n, c.rows, c.nanos = c.n+1, c.rows+r.rows, c.nanos+r.nanos
+}
+
+func (e *blockEncoder) finish(n int) {
+	e.head, e.rows, e.sums = e.head[:0], binary.AppendUvarint(e.rows[:0], uint64(n)), e.sums[:0]
+	for i := range headDicts {
+		e.head = e.dict[i].append(e.head)
+	}
+	e.traces = e.dict[dictTrace].append(e.traces[:0])
+	for i, c := range e.cols {
+		if e.zero[i] {
+			c = nil
+		}
+		e.rows = append(binary.AppendUvarint(e.rows, uint64(len(c))), c...)
+	}
+	for k, c := range e.counts {
+		for _, v := range []uint64{uint64(k.hour), k.who, k.shape, k.ending, uint64(c.n), uint64(c.rows), uint64(c.nanos)} {
+			e.sums = binary.AppendUvarint(e.sums, v)
+		}
+	}
+}
+
+func zigzag(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
+
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
+
+// numbers reads unsigned varints.
+type numbers struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *numbers) next() uint64 {
+	if len(r.rest) > 0 && r.rest[0] < 0x80 {
+		v := r.rest[0]
+		r.rest = r.rest[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// list reads what dictionary.append wrote.
+func (r *numbers) list() []int64 {
+	n := r.next()
+	if n > uint64(len(r.rest)) {
+		r.bad = true
+		return nil
+	}
+	values := make([]int64, n)
+	for i := range values {
+		values[i] = int64(r.next())
+	}
+	return values
+}
+
+// blockHead is the dictionaries of a block.
+type blockHead [headDicts + 1][]int64
+
+// readHead reads a head, and traces if they are wanted.
+func readHead(head, traces []byte) (h blockHead, err error) {
+	r := numbers{rest: head}
+	for i := range headDicts {
+		h[i] = r.list()
+	}
+	t := numbers{rest: traces}
+	if len(traces) > 0 {
+		h[dictTrace] = t.list()
+	}
+	if r.bad || t.bad {
+		return h, errDamaged
+	}
+	return h, nil
+}
+
+// blockData reads the rows of a block, each column when it is asked for.
+type blockData struct {
+	head  blockHead
+	first uint64
+	n     int
+	text  [columns][]byte
+	cols  [columns][]uint64
+	bad   bool // what was read is of no use
+}
+
+func readBlock(first uint64, head blockHead, rows []byte) (*blockData, error) {
+	b := &blockData{head: head, first: first}
+	r := numbers{rest: rows}
+	b.n = int(r.next())
+	for i := range b.text {
+		size := r.next()
+		if size > uint64(len(r.rest)) {
+			return nil, errDamaged
+		}
+		b.text[i], r.rest = r.rest[:size], r.rest[size:]
+	}
+	if r.bad || b.n > maxBlockRows {
+		return nil, errDamaged
+	}
+	return b, nil
+}
+
+// column returns the values of a column; those that are written as distances are summed up.
+func (b *blockData) column(c int) []uint64 {
+	if b.cols[c] != nil {
+		return b.cols[c]
+	}
+	values := make([]uint64, b.n)
+	b.cols[c] = values
+	r := numbers{rest: b.text[c]}
+	if len(r.rest) > 0 {
+		for i := range values {
+			values[i] = r.next()
+		}
+	}
+	b.bad = b.bad || r.bad
+	switch c {
+	case colSeq:
+		seq := b.first - 1
+		for i, v := range values {
+			seq += v + 1
+			values[i] = seq
+		}
+	case colTime, colAt:
+		at := int64(0)
+		for i, v := range values {
+			at += unzigzag(v)
+			values[i] = uint64(at)
+		}
+	}
+	return values
+}
+
+// value looks up what a column's value means in a dictionary.
+func (b *blockData) value(dict int, v uint64) int64 {
+	if v >= uint64(len(b.head[dict])) {
+		b.bad = true
+		return 0
+	}
+	return b.head[dict][v]
+}
+
+// found is where a request is in the log.
+type found struct {
+	seq    uint64
+	record audit.Place
+	ended  audit.Place // no segment: the outcome is not there
+}
+
+// row returns the places of a row.
+func (b *blockData) row(i int) found {
+	f := found{seq: b.column(colSeq)[i]}
+	f.record = audit.Place{Segment: uint64(b.value(dictSegment, b.column(colSegment)[i])), Offset: int64(b.column(colAt)[i])}
+	switch ended := b.column(colEnded)[i]; ended {
+	case 0:
+		f.ended.Segment = f.record.Segment
+	case 1:
+		return f
+	default:
+		f.ended.Segment = uint64(b.value(dictSegment, ended-2))
+	}
+	f.ended.Offset = f.record.Offset + unzigzag(b.column(colEndedAt)[i])
+	return f
+}
+
+// countRow is a line of a block's counts.
+type countRow struct {
+	hourKey
+	hourCount
+}
+
+// eachCount calls yield for a block's counts.
+func eachCount(sums []byte, yield func(*countRow)) error {
+	r := numbers{rest: sums}
+	var c countRow
+	for len(r.rest) > 0 {
+		c.hour, c.who, c.shape, c.ending = int64(r.next()), r.next(), r.next(), r.next()
+		c.n, c.rows, c.nanos = int64(r.next()), int64(r.next()), int64(r.next())
+		if r.bad {
+			return errDamaged
+		}
+		yield(&c)
+	}
+	if r.bad {
+		return errDamaged
+	}
+	return nil
+}

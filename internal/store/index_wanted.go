@@ -1,0 +1,267 @@
+package store
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"interlock/audit"
+)
+
+// wanted is what a filter selects, in the words of the index.
+type wanted struct {
+	who, shape, ending    idSet
+	kindShape, kindEnding idSet // a row has one of both; nil if no kind is asked for
+	session, host, trace  int64 // 0: any
+	id                    int64 // idHash
+	whole, byID           bool
+	lo, hi                uint64 // numbers
+	from, to              int64  // Unix milliseconds
+}
+
+// idSet is a set of rows of a dictionary; nil has all.
+type idSet []bool
+
+func (s idSet) has(id int64) bool { return s == nil || id < int64(len(s)) && s[id] }
+
+func (s *idSet) add(id int64) {
+	for int64(len(*s)) <= id {
+		*s = append(*s, false)
+	}
+	(*s)[id] = true
+}
+
+// nothing reports that a filter selects nothing at all.
+func (w *wanted) nothing() bool {
+	none := func(s idSet) bool { return s != nil && len(s) == 0 }
+	return none(w.who) || none(w.shape) || none(w.ending) || w.kindShape != nil && none(w.kindShape) && none(w.kindEnding)
+}
+
+// conditions are what a dictionary is asked.
+type conditions struct {
+	where []string
+	args  []any
+}
+
+func (c *conditions) equal(column, value string) {
+	if value != "" {
+		c.add(column+" = ?", value)
+	}
+}
+
+func (c *conditions) add(where string, args ...any) {
+	c.where, c.args = append(c.where, where), append(c.args, args...)
+}
+
+// ids returns the rows of a dictionary that meet the conditions.
+func (c *conditions) ids(ctx context.Context, db queryer, table string) (idSet, error) {
+	if len(c.where) == 0 {
+		return nil, nil
+	}
+	rows, err := db.QueryContext(ctx, "select id from "+table+" where "+strings.Join(c.where, " and "), c.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	set := idSet{}
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		set.add(id)
+	}
+	return set, rows.Err()
+}
+
+// dictionaries finds what f selects in the dictionaries.
+func (w *wanted) dictionaries(ctx context.Context, db queryer, f *audit.Filter) (err error) {
+	var who, shape, ending conditions
+	who.equal("identity", f.Identity)
+	who.equal("source", f.Source)
+	who.equal("door", f.Door)
+	who.equal("application", f.Application)
+	shape.equal("fingerprint", f.Fingerprint)
+	shape.equal("verdict", f.Verdict)
+	if f.Text != "" {
+		shape.add("instr(folded, ?) > 0", strings.ToLower(f.Text))
+	}
+	for what, name := range map[string]string{"table": f.Table, "column": f.Column} {
+		if name != "" {
+			shape.add("id in (select shape from touch where name = ? and what = '"+what+"')", name)
+		}
+	}
+	// How what is running has ended may stand in the log already.
+	if f.Status != "" {
+		ending.add("status in (?, 'running')", string(f.Status))
+	}
+	if f.SQLState != "" {
+		ending.add("(sqlstate = ? or status = 'running')", f.SQLState)
+	}
+	ending.equal("event", f.Event)
+	if !f.Events && f.Event == "" && f.ID == "" {
+		ending.add("event = ''")
+	}
+	if w.who, err = who.ids(ctx, db, "who"); err != nil {
+		return err
+	}
+	if w.shape, err = shape.ids(ctx, db, "shape"); err != nil {
+		return err
+	}
+	if w.ending, err = ending.ids(ctx, db, "ending"); err != nil || f.Kind == "" {
+		return err
+	}
+	kind := conditions{[]string{"instr(kinds, ?) > 0"}, []any{" " + f.Kind + " "}}
+	if w.kindShape, err = kind.ids(ctx, db, "shape"); err != nil {
+		return err
+	}
+	kind = conditions{[]string{"(refusal = ? or status = 'running')"}, []any{f.Kind}}
+	w.kindEnding, err = kind.ids(ctx, db, "ending")
+	return err
+}
+
+// wantedBy finds what f selects.
+func wantedBy(ctx context.Context, db queryer, f *audit.Filter) (*wanted, error) {
+	w := &wanted{lo: f.After + 1, hi: math.MaxInt64, from: math.MinInt64, to: math.MaxInt64}
+	if f.UpTo > 0 {
+		w.hi = f.UpTo
+	}
+	if !f.Since.IsZero() {
+		w.from = f.Since.UnixMilli()
+	}
+	if !f.Until.IsZero() {
+		w.to = f.Until.UnixMilli()
+	}
+	if f.ID != "" {
+		w.byID = true
+		w.id, w.whole = idHash(f.ID)
+	}
+	if f.Session != "" {
+		w.session = hash64(f.Session)
+	}
+	if f.Client != "" {
+		w.host = hash64(audit.ClientHost(f.Client))
+	}
+	if trace := f.Trace; trace != "" {
+		if len(trace) == 55 {
+			trace = trace[3:35]
+		}
+		w.trace = hash64(trace)
+	}
+	return w, w.dictionaries(ctx, db, f)
+}
+
+// blocks says in SQL which blocks can have something.
+func (w *wanted) blocks() (string, []any) {
+	c := conditions{[]string{"length(rows) > 0"}, nil}
+	c.add("last >= ? and first <= ?", w.lo, w.hi)
+	c.add("to_time >= ? and from_time <= ?", w.from, w.to)
+	switch {
+	case w.byID && w.whole:
+		c.add("from_id <= ? and to_id >= ?", idTime(w.id), idTime(w.id))
+	case w.byID:
+		c.add("odd")
+	}
+	return strings.Join(c.where, " and "), c.args
+}
+
+// row reports if a loose request can be wanted.
+func (w *wanted) row(r *indexRow) bool {
+	at := r.time / 1e6
+	return w.who.has(r.who) && w.shape.has(r.shape) && w.ending.has(r.ending) && w.kind(r.shape, r.ending) &&
+		(w.session == 0 || w.session == r.session) && (w.host == 0 || w.host == r.host) && (w.trace == 0 || w.trace == r.trace) &&
+		(!w.byID || w.id == r.id) && at >= w.from && at <= w.to
+}
+
+func (w *wanted) kind(shape, ending int64) bool {
+	return w.kindShape == nil || w.kindShape.has(shape) || w.kindEnding.has(ending)
+}
+
+// marks says what is wanted of a block: for a column, which of its values. A column that is not in it does not matter.
+type marks struct {
+	w      *wanted
+	values map[int][]bool
+	kinds  [2][]bool // of shapes and endings
+}
+
+// in finds what is wanted in the dictionaries of a block, and reports if the block can have something.
+func (w *wanted) in(head blockHead) (*marks, bool) {
+	m := &marks{w: w, values: map[int][]bool{}}
+	for _, d := range []struct {
+		dict, column int
+		set          idSet
+	}{{dictWho, colWho, w.who}, {dictShape, colShape, w.shape}, {dictEnding, colEnding, w.ending}} {
+		if d.set != nil && !m.mark(d.column, head[d.dict], d.set.has) {
+			return nil, false
+		}
+	}
+	for _, d := range []struct {
+		dict, column int
+		hash         int64
+	}{{dictSession, colSession, w.session}, {dictHost, colHost, w.host}, {dictTrace, colTrace, w.trace}} {
+		if d.hash != 0 && !m.mark(d.column, head[d.dict], func(v int64) bool { return v == d.hash }) {
+			return nil, false
+		}
+	}
+	if w.kindShape != nil {
+		shapes, some := markAll(head[dictShape], w.kindShape.has)
+		endings, others := markAll(head[dictEnding], w.kindEnding.has)
+		m.kinds = [2][]bool{shapes, endings}
+		return m, some || others
+	}
+	return m, true
+}
+
+func markAll(values []int64, has func(int64) bool) (marked []bool, some bool) {
+	marked = make([]bool, len(values))
+	for i, v := range values {
+		marked[i] = has(v)
+		some = some || marked[i]
+	}
+	return marked, some
+}
+
+func (m *marks) mark(column int, values []int64, has func(int64) bool) bool {
+	marked, some := markAll(values, has)
+	m.values[column] = marked
+	return some
+}
+
+// rows returns the rows of a block that can be wanted, in order.
+func (m *marks) rows(b *blockData) []int {
+	rows := make([]int, b.n)
+	for i := range rows {
+		rows[i] = i
+	}
+	keep := func(column int, wants func(uint64) bool) {
+		if len(rows) == 0 {
+			return
+		}
+		values, kept := b.column(column), rows[:0]
+		for _, i := range rows {
+			if wants(values[i]) {
+				kept = append(kept, i)
+			}
+		}
+		rows = kept
+	}
+	for column, marked := range m.values {
+		keep(column, func(v uint64) bool { return v < uint64(len(marked)) && marked[v] })
+	}
+	if w := m.w; w.byID {
+		keep(colID, func(v uint64) bool { return v == shortID(w.id) })
+	}
+	if w := m.w; w.from != math.MinInt64 || w.to != math.MaxInt64 {
+		keep(colTime, func(v uint64) bool { return int64(v) >= w.from && int64(v) <= w.to })
+	}
+	if m.kinds[0] == nil || len(rows) == 0 {
+		return rows
+	}
+	shapes, endings, kept := b.column(colShape), b.column(colEnding), rows[:0]
+	for _, i := range rows {
+		if s, e := shapes[i], endings[i]; s < uint64(len(m.kinds[0])) && m.kinds[0][s] || e < uint64(len(m.kinds[1])) && m.kinds[1][e] {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
