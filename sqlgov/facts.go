@@ -121,6 +121,7 @@ func (c *Core) analyseText(a *admission, text string, sent bool) (*analyze.Facts
 		Cursor:     names.cursor,
 		Limits:     c.Limits,
 		Watched:    introspect.Watched,
+		Ahead:      a.rehearse,
 	})
 	if err != nil {
 		var e *analyze.Error

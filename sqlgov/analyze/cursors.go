@@ -34,6 +34,10 @@ func (a *analysis) cursorQuery(n *pg.DeclareCursorStmt) {
 // fetch carries the facts of the cursor's query: FETCH and MOVE run more of it.
 func (a *analysis) fetch(n *pg.FetchStmt) {
 	text, params, ok := a.cursorText(n.Portalname)
+	if !ok && a.env.Ahead {
+		a.becomes(Fetch, n.Portalname)
+		return
+	}
 	if !ok {
 		fail(refuse("34000", "cursor %q does not exist", n.Portalname))
 	}

@@ -232,6 +232,9 @@ type Env struct {
 
 	// Cursor returns Statement.Prepared and ParamTypes of the DECLARE whose cursor has a name. Nil means none.
 	Cursor func(name string) (sql string, params []catalog.OID, ok bool)
+	// Ahead is set when the text is prepared and does not run yet. What EXECUTE or FETCH names is looked for when it runs, as
+	// PostgreSQL does, so here one that is not there leaves nothing to report.
+	Ahead bool
 
 	cursors map[string]string // what cursors the text itself has declared so far
 	here    map[string]string // what the text itself has prepared so far

@@ -169,6 +169,11 @@ func (a *analysis) becomes(kind Kind, name string) {
 // execute carries the facts of the prepared statement, and of the arguments.
 func (a *analysis) execute(n *pg.ExecuteStmt) {
 	text, ok := a.preparedText(n.Name)
+	if !ok && a.env.Ahead {
+		a.exprs(&scope{}, n.Params)
+		a.becomes(Execute, n.Name)
+		return
+	}
 	if !ok {
 		fail(refuse("26000", "prepared statement %q does not exist", n.Name))
 	}
