@@ -90,8 +90,10 @@ func (f *File) Close() error {
 type HTTP struct {
 	URL string
 	// Token returns the bearer token; "" sends none.
-	Token  func() (string, error)
-	Client *http.Client // nil: one with a timeout of 30 s
+	Token func() (string, error)
+	TLS   *tls.Config // for https://; nil: the system's authorities
+
+	client *http.Client // made when it is needed
 }
 
 // Send implements Sink.
@@ -121,7 +123,7 @@ func (h *HTTP) Send(ctx context.Context, b *Batch) error {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
 	}
-	resp, err := h.client().Do(req)
+	resp, err := h.connections().Do(req)
 	if err != nil {
 		return err
 	}
@@ -133,18 +135,20 @@ func (h *HTTP) Send(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-func (h *HTTP) client() *http.Client {
-	if h.Client == nil {
-		h.Client = &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+func (h *HTTP) connections() *http.Client {
+	if h.client == nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = h.TLS
+		h.client = &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // the token is for this receiver alone
 		}}
 	}
-	return h.Client
+	return h.client
 }
 
 // Close implements Sink.
 func (h *HTTP) Close() error {
-	h.client().CloseIdleConnections()
+	h.connections().CloseIdleConnections()
 	return nil
 }
 

@@ -77,6 +77,7 @@ type AuditSink struct {
 	URL     string `json:"url,omitempty"`     // of an HTTP endpoint
 	Token   string `json:"token,omitempty"`   // reference to the bearer token of an HTTP endpoint
 	Address string `json:"address,omitempty"` // of a syslog server: udp://, tcp://, tls:// host:port, or unix:// path
+	CA      string `json:"ca,omitempty"`      // file with authorities for https and tls://, instead of the system's
 	Only    string `json:"only"`              // "all" or "checkpoints"
 }
 

@@ -148,6 +148,7 @@ func sinkShape(a *Audit, key *yaml.Node) shape {
 			{"url", words(&s.URL, "", "Endpoint that batches of JSON Lines are posted to (kind: http).")},
 			{"token", text(&s.Token, "", "Reference to the bearer token of the endpoint (kind: http): env:NAME or file:PATH.", referencePattern, checkReference)},
 			{"address", words(&s.Address, "", "Server (kind: syslog): udp://host:port, tcp://host:port, tls://host:port or unix:///path.")},
+			{"ca", words(&s.CA, "", "File with the certificates (PEM) of the authorities that may vouch for an https or tls:// server, instead of the system's.")},
 			{"only", choice(&s.Only, "all", "all: every entry; checkpoints: signed checkpoints alone.", "all", "checkpoints")},
 		},
 		done: func(r *reader, node func(string) *yaml.Node) {
@@ -168,6 +169,8 @@ func checkSink(s *AuditSink, r *reader, node func(string) *yaml.Node) {
 		r.fail(node("kind"), "a sink of kind file needs path")
 	case s.Kind == "http" && (err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(joinPort(u.Hostname())))):
 		r.fail(node("url"), "a sink of kind http needs an https URL; http is possible for loopback addresses only")
+	case s.CA != "" && !strings.HasPrefix(s.URL+s.Address, "https://") && !strings.HasPrefix(s.URL+s.Address, "tls://"):
+		r.fail(node("ca"), "ca is for https and tls:// alone: nothing else has a certificate")
 	case s.Kind == "syslog":
 		if scheme, rest, ok := strings.Cut(s.Address, "://"); !ok || rest == "" || !slices.Contains([]string{"udp", "tcp", "tls", "unix"}, scheme) {
 			r.fail(node("address"), "a sink of kind syslog needs an address such as tls://logs.example:6514")

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -62,25 +64,49 @@ func (g *Gateway) openAudit(ctx context.Context) (err error) {
 	}
 	for i := range g.cfg.Audit.Sinks {
 		s := &g.cfg.Audit.Sinks[i]
-		g.shippers = append(g.shippers, &auditship.Shipper{Name: s.Name, Node: conf.Node, Dir: conf.Dir, Sink: sink(s, conf.Node),
+		to, err := sink(s, conf.Node)
+		if err != nil {
+			return fmt.Errorf("audit sink %s: %w", s.Name, err)
+		}
+		g.shippers = append(g.shippers, &auditship.Shipper{Name: s.Name, Node: conf.Node, Dir: conf.Dir, Sink: to,
 			Positions: AuditPositions(g.cfg), OnlyCheckpoints: s.Only == "checkpoints", Limit: g.synced, Log: g.log})
 	}
 	return nil
 }
 
-func sink(s *config.AuditSink, node string) auditship.Sink {
+func sink(s *config.AuditSink, node string) (auditship.Sink, error) {
+	authorities, err := authorities(s.CA)
+	if err != nil {
+		return nil, err
+	}
 	switch s.Kind {
 	case "file":
-		return &auditship.File{Path: s.Path}
+		return &auditship.File{Path: s.Path}, nil
 	case "http":
-		h := &auditship.HTTP{URL: s.URL}
+		h := &auditship.HTTP{URL: s.URL, TLS: authorities}
 		if ref := s.Token; ref != "" {
 			h.Token = func() (string, error) { return config.Resolve(ref) }
 		}
-		return h
+		return h, nil
 	default:
-		return &auditship.Syslog{Address: s.Address, Host: node}
+		return &auditship.Syslog{Address: s.Address, Host: node, TLS: authorities}, nil
 	}
+}
+
+// authorities trusts the certificates in a file alone; nil, which is the system's, if there is no file.
+func authorities(file string) (*tls.Config, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s has no certificate", file)
+	}
+	return &tls.Config{RootCAs: pool}, nil
 }
 
 // synced is the last entry that is on the disk: nobody is told of one that a power cut may take away.
