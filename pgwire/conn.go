@@ -182,6 +182,7 @@ func (c *conn) linger() {
 func (c *conn) welcome(version uint32) error {
 	var key []byte
 	c.pid, key = c.srv.keys.add(version, c.session)
+	c.session.KnownAs(c.pid)
 	c.out.message(&pgproto3.AuthenticationOk{})
 	for _, p := range c.session.Parameters() {
 		c.out.message(&pgproto3.ParameterStatus{Name: p.Name, Value: p.Value})

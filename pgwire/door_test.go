@@ -110,6 +110,8 @@ type relaySession struct {
 	once   sync.Once
 }
 
+func (s *relaySession) KnownAs(uint32) {}
+
 func (s *relaySession) Parameters() []sqlgov.Parameter {
 	var list []sqlgov.Parameter
 	for name, value := range s.up.ParameterStatuses {

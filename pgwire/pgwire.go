@@ -30,6 +30,8 @@ type Core interface {
 // upstream connection is lost; a refusal is no error but comes out of Next, in its place in the stream of replies.
 type Session interface {
 	Parameters() []sqlgov.Parameter
+	// KnownAs is called with the process id that the client gets, before anything else.
+	KnownAs(process uint32)
 	Query(ctx context.Context, sql string, frame []byte) error
 	Parse(ctx context.Context, p sqlgov.Parse, frame []byte) error
 	Bind(ctx context.Context, portal, statement string, frame []byte) error

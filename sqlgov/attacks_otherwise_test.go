@@ -46,6 +46,8 @@ var otherwise = map[string]other{
 	"DERIV-32": {"42501", "xmlparse fails on some values, and IS NORMALIZED compares"},
 	"ERR-18":   {"42804", "the types do not fit, whatever is in the columns"},
 
+	"LAUND-05": {"42501", "channels are granted by name, and nobody has granted this one"},
+
 	"DOS-08": {runs, "the caller's own timeout is in force; PostgreSQL answers in time"},
 	"DOS-23": {runs, "100,000 values are within the size of a statement, and take bounded memory"},
 

@@ -161,7 +161,7 @@ func cost(sql string, f *analyze.Facts) int64 {
 	n := 1024 + len(sql) + len(f.Normalized)
 	for i := range f.Statements {
 		s := &f.Statements[i]
-		n += 256 + 160*(len(s.Reads)+len(s.Writes)) + 64*len(s.Functions) + 112*(len(s.Uses)+len(s.Stored))
+		n += 256 + 160*(len(s.Reads)+len(s.Writes)) + 64*(len(s.Functions)+len(s.Channels)) + 112*(len(s.Uses)+len(s.Stored))
 		for _, o := range s.Output {
 			n += 96 + 64*len(o.Columns) + 112*len(o.Sources)
 		}

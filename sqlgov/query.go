@@ -80,7 +80,7 @@ func onlyStateless(f *analyze.Facts) *Refusal {
 			Hint:    "Send each statement in a call of its own."}
 	}
 	switch k := f.Statements[0].Kind; k {
-	case analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Truncate, analyze.Explain, analyze.Show:
+	case analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Truncate, analyze.Explain, analyze.Show, analyze.Notify:
 		return nil
 	default:
 		return &Refusal{Kind: Unsupported, SQLState: "0A000",

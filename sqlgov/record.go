@@ -17,12 +17,13 @@ type recordNames struct {
 	reads     []string
 	writes    []string
 	functions []string
+	channels  []string
 	changes   bool // something is written, locked or defined, so the record must be on disk before it runs
 }
 
 func namesOf(f *analyze.Facts) recordNames {
 	var n recordNames
-	reads, writes, functions := newNameSet(), newNameSet(), newNameSet()
+	reads, writes, functions, channels := newNameSet(), newNameSet(), newNameSet(), newNameSet()
 	for i := range f.Statements {
 		s := &f.Statements[i]
 		n.kinds = append(n.kinds, string(s.Kind))
@@ -37,8 +38,11 @@ func namesOf(f *analyze.Facts) recordNames {
 		for _, fn := range s.Functions {
 			functions.add(fn.Schema + "." + fn.Name + "(" + fn.Signature + ")")
 		}
+		for _, ch := range s.Channels {
+			channels.add(string(ch.Action) + " " + ch.Name)
+		}
 	}
-	n.reads, n.writes, n.functions = reads.names, writes.names, functions.names
+	n.reads, n.writes, n.functions, n.channels = reads.names, writes.names, functions.names, channels.names
 	return n
 }
 
@@ -104,7 +108,7 @@ func (a *admission) nameVersions(j *audit.Judgement) {
 func (j *judged) fill(to *audit.Judgement) {
 	n := &j.names
 	to.Statement, to.Fingerprint = j.facts.Normalized, j.facts.Fingerprint
-	to.Kinds, to.Reads, to.Writes, to.Functions, to.Write = n.kinds, n.reads, n.writes, n.functions, n.changes
+	to.Kinds, to.Reads, to.Writes, to.Functions, to.Channels, to.Write = n.kinds, n.reads, n.writes, n.functions, n.channels, n.changes
 }
 
 // told is what the audit log says that the caller was told. PostgreSQL's syntax errors quote the text, literals

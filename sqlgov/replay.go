@@ -87,7 +87,7 @@ func factsOf(index *catalog.Index, j *audit.Judgement) (facts *analyze.Facts, wh
 			return analysed, true, ""
 		}
 		names := namesOf(analysed)
-		if slices.Equal(names.kinds, j.Kinds) && same(names.reads, j.Reads) && same(names.writes, j.Writes) && agreed(index, analysed, &names, j) {
+		if slices.Equal(names.kinds, j.Kinds) && same(names.reads, j.Reads) && same(names.writes, j.Writes) && same(names.channels, j.Channels) && agreed(index, analysed, &names, j) {
 			return analysed, true, ""
 		}
 	}
@@ -153,6 +153,10 @@ func recordedFacts(index *catalog.Index, j *audit.Judgement) (*analyze.Facts, st
 			return nil, name + " is not in the catalog"
 		}
 		s.Functions = append(s.Functions, f)
+	}
+	for _, use := range j.Channels {
+		action, name, _ := strings.Cut(use, " ")
+		s.Channels = append(s.Channels, analyze.Channel{Name: name, Action: analyze.ChannelAction(action)})
 	}
 	return &analyze.Facts{Statements: []analyze.Statement{s}, Normalized: j.Statement, Fingerprint: j.Fingerprint}, ""
 }

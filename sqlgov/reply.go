@@ -67,7 +67,7 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 	case NoticeResponse:
 		return s.takeNotice(r)
 	case Notification:
-		return Output{Frame: r.Frame}, s.raw // elsewhere LISTEN is not allowed, so nothing can be meant for the client
+		return s.takeNotification(r)
 	case FunctionResult:
 		return s.takeFunctionResult(r)
 	case ReadyForQuery:

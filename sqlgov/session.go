@@ -32,6 +32,8 @@ type Session struct {
 	caller Caller
 	source string
 	wire   Wire
+	// process is the id that the client knows the session by; 0 if it was told none.
+	process uint32
 
 	mu       sync.Mutex
 	progress *sync.Cond // signalled when a segment ends or the session breaks

@@ -128,6 +128,8 @@ type Field struct {
 type Wire interface {
 	// Parameters are the ParameterStatus values at start, in the order in which the server sent them.
 	Parameters() []Parameter
+	// Process is the server's id of the session.
+	Process() uint32
 	// Send queues frontend messages, complete frames as the client sent them.
 	Send(frames []byte) error
 	// SendRejected queues, in place of a message that was refused, one that the server is certain to reject before

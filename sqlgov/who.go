@@ -37,8 +37,8 @@ type probe struct {
 	facts  *analyze.Facts
 }
 
-// WhoCan lists who reaches a table, column or function of a source by its source roles, directly or through the columns
-// of views that derive from it. The resource is schema.table, schema.table.column or schema.function.
+// WhoCan lists who reaches a table, column, function or channel of a source by its source roles, directly or through the columns
+// of views that derive from it. The resource is schema.table, schema.table.column, schema.function or channel:name.
 func WhoCan(rules *policy.Ruleset, index *catalog.Index, source, resource string) ([]Accessor, error) {
 	probes, err := probesOf(index, resource)
 	if err != nil {
@@ -81,9 +81,12 @@ func probesOf(index *catalog.Index, resource string) ([]probe, error) {
 	var parts []string
 	for _, p := range parsed.Parts {
 		if p.Any {
-			return nil, fmt.Errorf("resource %q: name one table, column or function", resource)
+			return nil, fmt.Errorf("resource %q: name one table, column, function or channel", resource)
 		}
 		parts = append(parts, p.Name)
+	}
+	if parsed.Channel {
+		return channelProbes(parts[0], resource), nil
 	}
 	rel := index.RelationNamed(parts[0], parts[1])
 	if rel == nil {
@@ -116,6 +119,14 @@ func functionProbes(index *catalog.Index, parts []string, resource string) ([]pr
 		return nil, fmt.Errorf("the catalog has no %s", resource)
 	}
 	return probes, nil
+}
+
+func channelProbes(name, resource string) []probe {
+	one := func(kind analyze.Kind, action analyze.ChannelAction) *analyze.Facts {
+		return single(analyze.Statement{Kind: kind, Channels: []analyze.Channel{{Name: name, Action: action}}})
+	}
+	return []probe{{policy.ChannelListen, resource, false, one(analyze.Listen, analyze.Listening)},
+		{policy.ChannelNotify, resource, false, one(analyze.Notify, analyze.Notifying)}}
 }
 
 func single(s analyze.Statement) *analyze.Facts {

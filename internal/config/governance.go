@@ -295,7 +295,7 @@ func permissionShape(role *policy.RoleSpec) shape {
 		fields: []field{
 			{"allow", actionsShape(&allow, "Actions that are allowed.")},
 			{"deny", actionsShape(&deny, "Actions that are denied.")},
-			{"on", &list{about: "Resources.", some: true, item: func() shape { return resourceShape(&on) }}},
+			{"on", &list{about: "Resources.", some: true, item: func() shape { return grantedShape(&on) }}},
 		},
 		done: func(_ *reader, node func(string) *yaml.Node) {
 			p := policy.Permission{Effect: policy.Allow, Actions: allow, Resources: on, Line: node("").Line}
@@ -324,6 +324,7 @@ func actionsShape(to *[]policy.Action, about string) shape {
 const (
 	part            = `(\*|[^\x00-\x40\x5b-\x5e\x60\x7b-\x7f][^\x00-\x23\x25-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]*|"([^"]|"")+")`
 	resourcePattern = `^(\*|` + part + `\.` + part + `(\.` + part + `)?)$`
+	grantedPattern  = `^(\*|` + part + `\.` + part + `(\.` + part + `)?|channel:` + part + `)$`
 )
 
 func resourceShape(to *[]policy.Resource) shape {
@@ -331,6 +332,23 @@ func resourceShape(to *[]policy.Resource) shape {
 	s := text(&written, "", `A pattern: "*" for everything outside the system schemas, schema.table for a table with all its columns, schema.table.column, `+
 		`or schema.function. A part may be *. Identifiers are folded to lower case unless they are in double quotes. The system schemas must be named.`,
 		resourcePattern, nil)
+	s.set = func(text string) error {
+		r, err := policy.ParseResource(text)
+		*to = append(*to, r)
+		if err == nil && r.Channel {
+			return fmt.Errorf("resource %q: a channel has no columns", text)
+		}
+		return err
+	}
+	return s
+}
+
+// grantedShape is a resource of a permission, which may be a channel too.
+func grantedShape(to *[]policy.Resource) shape {
+	var written string
+	s := text(&written, "", `A pattern: "*" for everything outside the system schemas, schema.table for a table with all its columns, schema.table.column, `+
+		`schema.function, or channel:name for a channel of LISTEN and NOTIFY. A part may be *. Identifiers are folded to lower case unless they are in double `+
+		`quotes. The system schemas must be named.`, grantedPattern, nil)
 	s.set = func(text string) error {
 		r, err := policy.ParseResource(text)
 		*to = append(*to, r)

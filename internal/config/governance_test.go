@@ -101,6 +101,9 @@ func TestGovernanceProblems(t *testing.T) {
 		{"crm.customers.id", "customers", `18:14: resource "customers": write the schema too, as in "public.customers"`},
 		{"crm.customers.id", "crm.cust*", `18:14: resource "crm.cust*": "*" stands for a whole part, not for a piece of a name`},
 		{"on: [\"*.*.ssn\"]", "on: []", `20:13: must not be empty`},
+		{"crm.customers.id", "'channel:orders'", `18:14: db.table.select does not act on channels, as "channel:orders" is`},
+		{"allow: [db.table.select]", "allow: [db.channel.listen]", "18:14: db.channel.listen acts on channels: write \"channel:name\" or \"*\", not \"crm.customers.id\"\n" +
+			`18:32: db.channel.listen acts on channels: write "channel:name" or "*", not "crm.\"Orders\""`},
 		{"        on: [\"*.*.ssn\"]\n", "", `19:9: key "on" is missing`},
 		{"    source: shop\n", "    source: shp\n", "15:13: unknown source \"shp\" (did you mean \"shop\"?)\n22:54: role \"analyst\" belongs to source \"shp\", not to \"shop\""},
 		{"{source: shop, roles: [analyst]}", "{source: local, roles: [analyst]}", `22:55: role "analyst" belongs to source "shop", not to "local"`},

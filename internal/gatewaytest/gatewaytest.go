@@ -43,6 +43,7 @@ source_roles:
     permissions:
       - allow: [db.table.select, db.table.insert, db.table.update, db.table.delete_rows, db.table.truncate, db.table.describe, db.function.execute]
         on: ["*", "pg_catalog.*"]
+      - {allow: [db.channel.listen, db.channel.notify], on: ["*"]}
 identities:
   ana: {kind: human, grants: [{source: shop, roles: [everything]}]}
   bob: {kind: human, grants: [{source: shop, roles: [everything]}]}

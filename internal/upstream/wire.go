@@ -60,6 +60,8 @@ type wire struct {
 
 func (w *wire) Parameters() []sqlgov.Parameter { return slices.Clone(w.conn.params) }
 
+func (w *wire) Process() uint32 { return w.conn.pid }
+
 func (w *wire) Send(frames []byte) error {
 	for rest := frames; len(rest) > 0; {
 		if len(rest) < 5 {

@@ -168,6 +168,9 @@ func (a *analysis) write(rel *catalog.Relation, num int16, action WriteAction) {
 // use notes a call.
 func (a *analysis) use(functions ...*catalog.Function) {
 	for _, f := range functions {
+		if isNotify(f) {
+			a.channel("", Notifying)
+		}
 		if f != nil && !slices.Contains(*a.functions, f) {
 			*a.functions = append(*a.functions, f)
 		}

@@ -40,8 +40,11 @@ const (
 	Move       Kind = "move"    // as Fetch, and returns no rows
 	Close      Kind = "close"   // of a cursor
 	Lock       Kind = "lock"    // LOCK TABLE
-	Empty      Kind = "empty"   // no statement at all: "", "-- ping", ";"
-	Raw        Kind = "raw"     // runs without being understood; see RawFacts
+	Listen     Kind = "listen"
+	Unlisten   Kind = "unlisten"
+	Notify     Kind = "notify"
+	Empty      Kind = "empty" // no statement at all: "", "-- ping", ";"
+	Raw        Kind = "raw"   // runs without being understood; see RawFacts
 )
 
 // Column names one column of a relation, by OID and attribute number, with the names for messages. Num is 0 and
@@ -69,6 +72,21 @@ const (
 type Write struct {
 	Column Column
 	Action WriteAction
+}
+
+// ChannelAction is what a statement does with a channel.
+type ChannelAction string
+
+// The channel actions. A call of pg_notify is Notifying.
+const (
+	Listening ChannelAction = "listen"
+	Notifying ChannelAction = "notify"
+)
+
+// Channel is one that a statement listens to or sends to. Name is "" if it is known only when the statement runs.
+type Channel struct {
+	Name   string
+	Action ChannelAction
 }
 
 // Output is one result column, with the base columns (through views and subqueries) from which it derives.
@@ -119,6 +137,7 @@ type Statement struct {
 	Reads     []Column
 	Writes    []Write
 	Functions []*catalog.Function // in order of first use, each once; system functions too
+	Channels  []Channel           // each once
 	// Output is nil for a statement that returns no rows.
 	Output []Output
 	// Uses are the columns with which the statement does more than to pass their values to Output: they decide which rows

@@ -61,6 +61,9 @@ func (a *analysis) resolveCall(n *pg.FuncCall, schema, name string, args []value
 	if err == nil {
 		a.checkDrift(n, schema, name, call, match)
 		a.calls(n, match, args)
+		if isNotify(match.Function) && len(n.Args) > 0 {
+			return a.notifies(n, match, args)
+		}
 		return a.called(match, args, n.Location)
 	}
 	if plainCall(n) && len(args) == 1 && schema == "" {

@@ -55,6 +55,14 @@ func (a *analysis) statement(n *pg.Node) {
 		a.fetch(x.FetchStmt)
 	case *pg.Node_ClosePortalStmt:
 		a.out.Kind, a.out.Name = Close, x.ClosePortalStmt.Portalname
+	case *pg.Node_ListenStmt:
+		a.out.Kind = Listen
+		a.channel(x.ListenStmt.Conditionname, Listening)
+	case *pg.Node_UnlistenStmt:
+		a.out.Kind = Unlisten
+	case *pg.Node_NotifyStmt:
+		a.out.Kind = Notify
+		a.channel(x.NotifyStmt.Conditionname, Notifying)
 	case *pg.Node_DeallocateStmt:
 		a.out.Kind, a.out.Name = Deallocate, x.DeallocateStmt.Name
 	default:

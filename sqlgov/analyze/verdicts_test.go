@@ -55,9 +55,6 @@ alter role r set search_path = x
 do 'begin end'
 call p()
 load 'x'
-listen x
-notify x, 'y'
-unlisten *
 vacuum
 analyze t
 reindex table t

@@ -164,8 +164,16 @@ func (c *checker) permission(path []string, p *Permission) {
 
 // misfit says why a pattern can never mean anything for one of the actions, or "".
 func misfit(r *Resource, actions []Action) string {
-	if n := len(r.Parts); n == 0 || n > 3 || n == 1 && !r.Parts[0].Any {
+	if n := len(r.Parts); n == 0 || n > 3 || n == 1 && !r.Parts[0].Any && !r.Channel {
 		return fmt.Sprintf("resource %q is not of the form schema.object or schema.table.column", r.Text)
+	}
+	for _, a := range actions {
+		if channelwise(a) && !r.Channel && !r.everyChannel() {
+			return fmt.Sprintf(`%s acts on channels: write "channel:name" or "*", not %q`, a, r.Text)
+		}
+		if !channelwise(a) && r.Channel && slices.Contains(Actions, a) {
+			return fmt.Sprintf("%s does not act on channels, as %q is", a, r.Text)
+		}
 	}
 	if slices.Contains(actions, ExecuteRaw) && len(r.Parts) > 1 {
 		return fmt.Sprintf(`%s acts on the whole source: write "*", not %q`, ExecuteRaw, r.Text)
@@ -186,6 +194,9 @@ func misfit(r *Resource, actions []Action) string {
 	}
 	return ""
 }
+
+// channelwise reports if an action is about channels.
+func channelwise(a Action) bool { return a == ChannelListen || a == ChannelNotify }
 
 // columnwise reports if an action is judged column by column.
 func columnwise(a Action) bool {

@@ -44,6 +44,8 @@ func CompareAccess(before, after *Ruleset, source string, ix *catalog.Index) []A
 		for i := range ix.Snapshot.Functions {
 			c.function(&ix.Snapshot.Functions[i])
 		}
+		c.channels(ChannelListen)
+		c.channels(ChannelNotify)
 		all = append(all, c.changes...)
 	}
 	return all
@@ -101,6 +103,48 @@ func (c *difference) function(f *catalog.Function) {
 	change := c.change(FunctionExec, quoteIdent(f.Schema)+"."+quoteIdent(f.Name)+"("+f.Signature+")")
 	change.note(change.Object, c.before.calls(f), c.after.calls(f))
 	c.keep(change)
+}
+
+// channels compares every channel that a rule of either names, and what holds for all others.
+func (c *difference) channels(action Action) {
+	names := []string{""}
+	for _, g := range []*grantSet{c.before, c.after} {
+		if g == nil {
+			continue
+		}
+		for _, r := range g.rules[action] {
+			if r.resource.Channel && !slices.Contains(names, r.resource.Parts[0].Name) {
+				names = append(names, r.resource.Parts[0].Name)
+			}
+		}
+	}
+	for _, name := range names {
+		object := ChannelPrefix + everyChannel
+		if name != "" {
+			object = ChannelPrefix + quoteIdent(name)
+		}
+		change := c.change(action, object)
+		change.note(object, c.before.opens(action, name), c.after.opens(action, name))
+		c.keep(change)
+	}
+}
+
+// opens reports if a grant allows an action on a channel; "" is one that no rule names.
+func (g *grantSet) opens(action Action, name string) bool {
+	if g == nil {
+		return false
+	}
+	allowed := false
+	for _, r := range g.rules[action] {
+		switch {
+		case !r.resource.everyChannel() && (name == "" || !r.resource.channel(name)):
+		case r.effect == Deny:
+			return false
+		default:
+			allowed = true
+		}
+	}
+	return allowed
 }
 
 // calls reports if a grant lets a function be called.

@@ -18,7 +18,7 @@ func (r *Ruleset) Decide(in Input) *Decision {
 	needs := 0
 	for i := range in.Facts.Statements {
 		s := &in.Facts.Statements[i]
-		needs += len(s.Reads) + len(s.Writes) + len(s.Functions)
+		needs += len(s.Reads) + len(s.Writes) + len(s.Functions) + len(s.Channels)
 	}
 	j.made.Reasons = make([]Reason, 0, needs)
 	for i := range in.Facts.Statements {
@@ -85,7 +85,7 @@ var statementKinds = append([]analyze.Kind{analyze.Prepare, analyze.Execute, ana
 // plainKinds are those that carry no other statement.
 var plainKinds = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Truncate,
 	analyze.Begin, analyze.Commit, analyze.Rollback, analyze.Savepoint, analyze.Release, analyze.Set, analyze.Show, analyze.Discard,
-	analyze.Deallocate, analyze.Close, analyze.Lock, analyze.Empty, analyze.Raw}
+	analyze.Deallocate, analyze.Close, analyze.Lock, analyze.Listen, analyze.Unlisten, analyze.Notify, analyze.Empty, analyze.Raw}
 
 func (j *judge) statement(s *analyze.Statement) {
 	if !slices.Contains(statementKinds, s.Kind) {
@@ -103,6 +103,7 @@ func (j *judge) statement(s *analyze.Statement) {
 	for _, f := range s.Functions {
 		j.function(f)
 	}
+	j.channels(s)
 	for _, oid := range s.RowTypes {
 		j.rowType(oid)
 	}
@@ -118,10 +119,14 @@ type needKey struct {
 	relation catalog.OID
 	function catalog.OID
 	num      int16
+	channel  string
 }
 
 func (j *judge) add(r Reason) {
-	key := needKey{r.Need.Action, r.Need.Relation, r.Need.Function, r.Need.Num}
+	key := needKey{action: r.Need.Action, relation: r.Need.Relation, function: r.Need.Function, num: r.Need.Num}
+	if channelwise(r.Need.Action) {
+		key.channel = r.Need.Object
+	}
 	if !j.seen[key] {
 		j.seen[key] = true
 		j.made.Reasons = append(j.made.Reasons, r)
@@ -219,6 +224,8 @@ func (j *judge) function(f *catalog.Function) {
 	switch lvl := builtinLevel(f); {
 	case lvl == levelNever:
 		j.add(Reason{Need: need, Note: fmt.Sprintf("built-in function of class %q, which never runs through the gateway", Builtin(f))})
+	case Builtin(f) == BuiltinNotify && by == nil:
+		j.add(Reason{Need: need, Granted: true, Note: "built-in function, whose channel is judged instead"})
 	case lvl == levelNamed && by == nil && j.in.Introspection != nil && j.in.Introspection.Function(f):
 		j.add(Reason{Need: need, Granted: true, Filtered: true, Note: filteredNote})
 	case lvl == levelFree && by == nil:

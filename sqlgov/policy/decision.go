@@ -19,7 +19,7 @@ const (
 type Need struct {
 	Action   Action      `json:"action"`
 	Schema   string      `json:"schema"`
-	Object   string      `json:"object"`
+	Object   string      `json:"object"` // of a channel, as a pattern names it
 	Column   string      `json:"column,omitempty"`
 	Relation catalog.OID `json:"relation,omitempty"`
 	Num      int16       `json:"num,omitempty"`

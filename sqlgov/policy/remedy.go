@@ -25,7 +25,7 @@ func (g *grantSet) remedies(n *Need) []Remedy {
 	allowed := false
 	for _, r := range g.rules[n.Action] {
 		switch {
-		case !r.resource.reaches(n.Schema, n.Object) || n.Column != "" && !r.resource.column(n.Column):
+		case !n.concerns(&r):
 		case r.effect == Deny:
 			all = append(all, Remedy{Change: "remove", Role: r.role, Action: n.Action, Resource: r.resource.Text, Line: r.line})
 		default:
@@ -38,10 +38,22 @@ func (g *grantSet) remedies(n *Need) []Remedy {
 	return all
 }
 
+// concerns reports if a rule says something of what is needed.
+func (n *Need) concerns(r *rule) bool {
+	if channelwise(n.Action) {
+		return r.resource.everyChannel() || n.Object == everyChannel && r.effect == Deny ||
+			r.resource.Channel && quoteIdent(r.resource.Parts[0].Name) == n.Object
+	}
+	return r.resource.reaches(n.Schema, n.Object) && (n.Column == "" || r.resource.column(n.Column))
+}
+
 // pattern is the resource pattern that names exactly what is needed.
 func (n *Need) pattern() string {
-	if n.Action == ExecuteRaw {
+	switch {
+	case n.Action == ExecuteRaw, channelwise(n.Action) && n.Object == everyChannel:
 		return "*"
+	case channelwise(n.Action):
+		return ChannelPrefix + n.Object
 	}
 	parts := []string{quoteIdent(n.Schema), quoteIdent(n.Object)}
 	if n.Column != "" {

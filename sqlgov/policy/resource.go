@@ -12,11 +12,15 @@ import (
 // maxIdentifier is how many bytes of an identifier PostgreSQL keeps (NAMEDATALEN - 1).
 const maxIdentifier = 63
 
-// ParseResource reads a resource pattern: "*", "schema.object" or "schema.table.column". A part is "*", or an
+// ChannelPrefix begins the pattern of a channel.
+const ChannelPrefix = "channel:"
+
+// ParseResource reads a resource pattern: "*", "schema.object", "schema.table.column" or "channel:name". A part is "*", or an
 // identifier as PostgreSQL reads it: folded to lower case and cut at 63 bytes unless it is in double quotes.
 func ParseResource(text string) (Resource, error) {
 	r := Resource{Text: text}
-	rest := text
+	rest, channel := strings.CutPrefix(text, ChannelPrefix)
+	r.Channel = channel
 	for {
 		part, tail, err := cutPart(rest)
 		if err != nil {
@@ -29,6 +33,9 @@ func ParseResource(text string) (Resource, error) {
 		rest = tail[1:]
 	}
 	switch {
+	case channel && len(r.Parts) > 1:
+		return Resource{}, fmt.Errorf("resource %q: a channel has no schema; put a name with a dot in double quotes", text)
+	case channel:
 	case len(r.Parts) == 1 && !r.Parts[0].Any:
 		return Resource{}, fmt.Errorf(`resource %q: write the schema too, as in "public.%s"`, text, text)
 	case len(r.Parts) > 3:
@@ -117,6 +124,9 @@ func truncate(name string) string {
 
 // reaches reports if the pattern is about the object schema.object or about a column of it.
 func (r *Resource) reaches(schema, object string) bool {
+	if r.Channel {
+		return false
+	}
 	if p := &r.Parts[0]; p.Any {
 		if catalog.IsSystemSchema(schema) {
 			return false
@@ -133,8 +143,19 @@ func (r *Resource) wholeObject() bool { return len(r.Parts) < 3 || r.Parts[2].An
 // column reports if the pattern covers a column of a table that it reaches.
 func (r *Resource) column(name string) bool { return r.wholeObject() || r.Parts[2].Name == name }
 
+// channel reports if the pattern covers a channel.
+func (r *Resource) channel(name string) bool {
+	return r.everyChannel() || r.Channel && r.Parts[0].Name == name
+}
+
+// everyChannel reports if the pattern covers all channels.
+func (r *Resource) everyChannel() bool { return len(r.Parts) == 1 && r.Parts[0].Any }
+
 // everything reports if the pattern covers all that lies outside the system schemas.
 func (r *Resource) everything() bool {
+	if r.Channel {
+		return false
+	}
 	for _, p := range r.Parts {
 		if !p.Any {
 			return false

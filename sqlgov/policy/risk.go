@@ -28,6 +28,11 @@ func RiskOf(s *analyze.Statement) Risk {
 	for _, f := range s.Functions {
 		risk = risk.or(riskOfFunction(f))
 	}
+	for _, c := range s.Channels {
+		if c.Action == analyze.Notifying {
+			risk = risk.or(RiskMedium)
+		}
+	}
 	return risk
 }
 

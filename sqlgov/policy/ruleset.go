@@ -22,6 +22,8 @@ const (
 	AlterTable     Action = "db.schema.alter_table"
 	DropTable      Action = "db.schema.drop_table"
 	FunctionExec   Action = "db.function.execute"
+	ChannelListen  Action = "db.channel.listen"
+	ChannelNotify  Action = "db.channel.notify"
 	ExecuteRaw     Action = "db.execute_raw"
 	DiscoverSearch Action = "discovery.search"
 	DiscoverRead   Action = "discovery.asset.read"
@@ -29,7 +31,7 @@ const (
 
 // Actions lists every action, in the order in which documentation shows them.
 var Actions = []Action{TableSelect, TableInsert, TableUpdate, TableDelete, TableTruncate, TableDescribe,
-	CreateTable, AlterTable, DropTable, FunctionExec, ExecuteRaw, DiscoverSearch, DiscoverRead}
+	CreateTable, AlterTable, DropTable, FunctionExec, ChannelListen, ChannelNotify, ExecuteRaw, DiscoverSearch, DiscoverRead}
 
 // Effect is allow or deny.
 type Effect string
@@ -125,8 +127,9 @@ type Permission struct {
 // "*" alone stands for everything; it and a "*" in the schema's place do not reach the system schemas, which must be
 // named. A pattern of two parts covers every column of the table.
 type Resource struct {
-	Text  string `json:"text"` // as written
-	Parts []Part `json:"parts"`
+	Text    string `json:"text"` // as written
+	Parts   []Part `json:"parts"`
+	Channel bool   `json:"channel,omitempty"` // "channel:name": the one part is the name of a channel
 }
 
 // Part is one part of a resource pattern.

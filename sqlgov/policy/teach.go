@@ -25,6 +25,7 @@ const (
 	typedColumns                    // columns that were typed, denied or unknown
 	untypedColumn                   // a column that was not typed: a star, a whole row
 	someFunction                    // a function, denied or unknown
+	someChannel                     // a channel
 	behindPlan                      // something whose plan may not be shown
 	asItIs                          // a statement that is run without being understood
 	ungoverned                      // something that no permission can allow
@@ -50,6 +51,9 @@ func (j *judge) denial(r *Reason) denial {
 	}
 	if n.Action == FunctionExec {
 		return denial{kind: someFunction, action: n.Action, name: j.typedName(n.Schema, n.Object)}
+	}
+	if channelwise(n.Action) {
+		return denial{kind: someChannel, action: n.Action, name: n.Object}
 	}
 	rel := j.in.Catalog.Relation(n.Relation)
 	if rel == nil {
@@ -110,6 +114,15 @@ func (j *judge) say(all []denial) {
 		d.Message = "permission denied for " + named("function", first.name)
 		d.Detail = j.who() + " do not allow this function to be executed."
 		d.Hint = "Leave it out or ask your administrator for db.function.execute on it."
+	case someChannel:
+		d.Detail = j.allowsChannels(first.action)
+		if first.name == everyChannel {
+			d.Message = "permission denied for a channel that is known only when the statement runs"
+			d.Hint = "Write the name of the channel as a constant."
+			break
+		}
+		d.Message = "permission denied for channel " + first.name
+		d.Hint = fmt.Sprintf("Ask your administrator for %s on %s%s.", first.action, ChannelPrefix, first.name)
 	case behindPlan:
 		d.Message = "permission denied for the plan of this statement"
 		d.Detail = "A plan shows the indexes, conditions, estimates and partitions of every table behind a statement."
