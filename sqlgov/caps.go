@@ -29,6 +29,12 @@ func (s *Session) row(o *op, size int, rows int64) bool {
 	return o.stopped == nil
 }
 
+// bounded reports if a result is counted row by row, so that it can be stopped at any of them.
+func (a *admission) bounded() bool {
+	must := a.obligations()
+	return must.MaxRows > 0 || must.MaxBytes > 0 || a.spends != nil
+}
+
 // swallow throws away a piece of a result that is over a cap.
 func (s *Session) swallow(o *op, size int) {
 	if o.rest += size; o.rest > swallowed {

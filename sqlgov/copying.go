@@ -122,13 +122,18 @@ func (s *Session) takeCopyData(r *Reply) (Output, bool) {
 	if o.copy.masks != nil {
 		return s.maskCopy(o, r.Frame)
 	}
-	rows := o.copy.rows(r.Frame[messageHeader:])
-	if !s.row(o, len(r.Frame), rows) {
+	frame, rows := r.Frame, o.copy.rows(r.Frame[messageHeader:])
+	if !o.copy.binary && !o.run.bounded() {
+		var n int
+		frame, n = s.wire.More()
+		rows += int64(n - 1)
+	}
+	if !s.row(o, len(frame), rows) {
 		return Output{}, false
 	}
-	o.bytes += int64(len(r.Frame))
+	o.bytes += int64(len(frame))
 	o.rows += rows
-	return Output{Frame: r.Frame}, true
+	return Output{Frame: frame}, true
 }
 
 // takeCopyDone ends the data of a COPY TO STDOUT.

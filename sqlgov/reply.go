@@ -105,11 +105,15 @@ func (s *Session) takeRow(r *Reply) (Output, bool) {
 		return s.alarm("the server sent a row that nobody asked for"), true
 	}
 	frame, ok := s.mask(o, r.Frame)
-	if !ok || !s.row(o, len(frame), 1) { // a cap must not tell how long a masked value is
+	rows := 1
+	if ok && o.masks == nil && !o.run.bounded() {
+		frame, rows = s.wire.More()
+	}
+	if !ok || !s.row(o, len(frame), int64(rows)) { // a cap must not tell how long a masked value is
 		return Output{}, false
 	}
 	o.bytes += int64(len(frame))
-	o.rows++
+	o.rows += int64(rows)
 	o.returned = true
 	return Output{Frame: frame}, true
 }

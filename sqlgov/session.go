@@ -113,7 +113,7 @@ const (
 
 // Output is what a door sends to its client next: exactly one of Frame, Refusal and Error is set.
 type Output struct {
-	Frame    []byte         // relay as it is; valid until the next call of Next
+	Frame    []byte         // relay as it is: one message, or several rows; valid until the next call of Next
 	Refusal  *Refusal       // encode as ErrorResponse
 	Error    *UpstreamError // encode as ErrorResponse, or as NoticeResponse if Notice
 	Notice   bool

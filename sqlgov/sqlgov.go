@@ -142,6 +142,9 @@ type Wire interface {
 	Flush() error
 	// Receive returns the next message of the server. The reply and its frame are valid until the next call.
 	Receive() (Reply, error)
+	// More takes the messages behind the one that Receive returned that are of its kind and have arrived already. It returns
+	// all of them as they came, that one at the beginning, with their number; they are valid until Receive is called again.
+	More() (frames []byte, n int)
 	// Buffered tells if Receive would return without waiting for the network. For the goroutine that calls Receive.
 	Buffered() bool
 	// Cancel asks the server to cancel what runs on this connection.

@@ -29,6 +29,7 @@ type options struct {
 	clients   []int
 	output    string
 	soak      time.Duration
+	only      string // what the name of a workload must contain
 	mcp       string // directory of the MCP servers to compare with; "" to compare with PgBouncer
 }
 
@@ -41,6 +42,7 @@ func main() {
 	flag.IntVar(&o.seconds, "seconds", 5, "length of a run of pgbench")
 	flag.IntVar(&o.scale, "scale", 10, "scale of pgbench's tables, 100,000 rows each")
 	flag.StringVar(&clients, "clients", "1,8,32", "numbers of clients")
+	flag.StringVar(&o.only, "only", "", "measure only the workloads whose name contains this")
 	flag.StringVar(&o.output, "o", "", "file to append the report to; default: standard output")
 	flag.DurationVar(&o.soak, "soak", 0, "instead of measuring, let mixed clients, refusals, cancels and kills go on for so long, and count what is left")
 	flag.StringVar(&o.mcp, "mcp", "", "instead of PgBouncer, compare with the MCP servers that npm has installed in this directory")
@@ -79,6 +81,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	r := newReport(o)
 	for _, w := range workloads(o) {
+		if !strings.Contains(w.name, o.only) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), w.name)
 		if err := w.measure(ctx, p, o.rounds, r); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)

@@ -9,6 +9,8 @@ import (
 const (
 	// readBuffer is what a frameReader holds for a quiet connection.
 	readBuffer = 32 << 10
+	// streamBuffer is what it grows to while more comes than fits.
+	streamBuffer = 128 << 10
 	// keepBuffer is the most that it holds on to between statements of moderate size.
 	keepBuffer = 256 << 10
 	// quietFrames is how many small frames in a row make it let go of a larger buffer.
@@ -23,6 +25,7 @@ type frameReader struct {
 	limit      int // bytes of the longest body
 	buf        []byte
 	start, end int // unread bytes
+	last       int // where the frame that was returned last begins
 	small      int // frames since the last large one
 }
 
@@ -47,6 +50,7 @@ func (f *frameReader) next() ([]byte, error) {
 		return nil, err
 	}
 	frame := f.buf[f.start : f.start+n : f.start+n]
+	f.last = f.start
 	f.start += n
 	f.small++
 	if n > keepBuffer {
@@ -55,6 +59,20 @@ func (f *frameReader) next() ([]byte, error) {
 		f.small = quietFrames
 	}
 	return frame, nil
+}
+
+// more takes the whole frames behind the last one that are of its type and were read already, and returns all of them in one
+// piece, the last one at its beginning, with their number. It is valid until the next call of next.
+func (f *frameReader) more() (frames []byte, n int) {
+	kind := f.buf[f.last]
+	for n = 1; f.buffered() && f.buf[f.start] == kind; n++ {
+		size, err := f.frameLength()
+		if err != nil {
+			break // for next to report
+		}
+		f.start += size
+	}
+	return f.buf[f.last:f.start:f.start], n
 }
 
 // buffered tells if next would return without reading.
@@ -89,6 +107,9 @@ func (f *frameReader) fill(n int) error {
 		}
 		got, err := f.r.Read(f.buf[f.end:])
 		f.end += got
+		if f.end == len(f.buf) && len(f.buf) < streamBuffer && got > readBuffer/2 {
+			f.resize(2 * len(f.buf)) // a large result comes: fewer and larger reads
+		}
 		if err != nil && f.end-f.start < n {
 			if err == io.EOF && f.end > f.start {
 				err = io.ErrUnexpectedEOF

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 )
@@ -119,5 +120,53 @@ type repeating struct {
 func (r *repeating) Read(p []byte) (int, error) {
 	n := copy(p, r.b[r.at:])
 	r.at = (r.at + n) % len(r.b)
+	return n, nil
+}
+
+// TestMore: rows that have arrived are one piece, up to the first message of another type and without a part of one.
+func TestMore(t *testing.T) {
+	row := func(n int) []byte { return appendMessage(nil, 'D', strings.Repeat("x", n)) }
+	var stream []byte
+	for n := range 50 {
+		stream = append(stream, row(n*100)...)
+	}
+	rows := len(stream)
+	stream = append(appendMessage(stream, 'C', "SELECT 50\x00"), row(7)[:9]...)
+	for _, size := range []int{1, 7, 100, 5000, len(stream)} {
+		f := newFrameReader(&chunks{rest: stream, size: size}, 1<<20)
+		var got []byte
+		n := 0
+		for len(got) < rows {
+			first, err := f.next()
+			if err != nil || first[0] != 'D' {
+				t.Fatalf("%q, %v", first, err)
+			}
+			all, k := f.more()
+			if !bytes.HasPrefix(all, first) {
+				t.Fatalf("the first row is not at the beginning")
+			}
+			got, n = append(got, all...), n+k
+		}
+		if n != 50 || !bytes.Equal(got, stream[:rows]) {
+			t.Errorf("reads of %d: %d rows, %d bytes of %d", size, n, len(got), rows)
+		}
+		if c, err := f.next(); err != nil || c[0] != 'C' {
+			t.Errorf("reads of %d: %q, %v behind the rows", size, c, err)
+		}
+	}
+}
+
+// chunks is read in pieces of a size.
+type chunks struct {
+	rest []byte
+	size int
+}
+
+func (c *chunks) Read(b []byte) (int, error) {
+	if len(c.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, c.rest[:min(c.size, len(c.rest))])
+	c.rest = c.rest[n:]
 	return n, nil
 }

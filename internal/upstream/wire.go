@@ -155,6 +155,8 @@ func (w *wire) Receive() (sqlgov.Reply, error) {
 	return reply, nil
 }
 
+func (w *wire) More() (frames []byte, n int) { return w.conn.in.more() }
+
 func (w *wire) Buffered() bool { return w.conn.in.buffered() }
 
 func (w *wire) Cancel(ctx context.Context) error {
