@@ -12,6 +12,7 @@ import (
 	"interlock/sqlgov"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/rs/zerolog"
 )
 
 const (
@@ -47,6 +48,8 @@ type conn struct {
 	final atomic.Pointer[sqlgov.Refusal]
 	// answered gets a token after each ReadyForQuery that was sent.
 	answered chan struct{}
+	// noRoom is set when the connection has to go because there are too many.
+	noRoom atomic.Bool
 }
 
 // farewell as a connection's final word is none.
@@ -65,6 +68,9 @@ func (c *conn) serve(ctx context.Context) {
 	defer c.raw.Close()
 	defer c.survive()
 	deadline := c.since.Add(c.srv.limits.StartupTime)
+	if c.noRoom.Load() {
+		deadline = c.since.Add(min(c.srv.limits.StartupTime, unwelcomeTime))
+	}
 	c.raw.SetDeadline(deadline)
 	startup, cancel := context.WithDeadline(ctx, deadline)
 	err := c.open(startup)
@@ -99,7 +105,9 @@ func (c *conn) open(ctx context.Context) error {
 		c.srv.cancel(ctx, h.cancel)
 		return nil
 	}
-	c.srv.claims(c)
+	if r := c.srv.claims(c); r != nil {
+		return r
+	}
 	user, database, err := c.greet(h)
 	if err != nil {
 		return err
@@ -143,12 +151,20 @@ func (c *conn) turnAway(err error) {
 		c.srv.keys.remove(c.pid)
 		c.session.Close()
 	}
+	if c.noRoom.Load() && quiet(err) { // woken, or late
+		c.raw.SetWriteDeadline(time.Now().Add(lastMoment))
+		err = noRoom()
+	}
 	if quiet(err) {
 		c.srv.Log.Debug().Err(err).Str("client", c.raw.RemoteAddr().String()).Msg("PostgreSQL connection not opened")
 		return
 	}
 	r := asRefusal(err)
-	c.srv.Log.Info().Err(err).AnErr("cause", r.Err).Str("client", c.raw.RemoteAddr().String()).
+	level := zerolog.InfoLevel
+	if c.noRoom.Load() { // there may be very many
+		level = zerolog.DebugLevel
+	}
+	c.srv.Log.WithLevel(level).Err(err).AnErr("cause", r.Err).Str("client", c.raw.RemoteAddr().String()).
 		Str("identity", c.caller.Identity).Str("sqlstate", sqlState(r)).Msg("PostgreSQL client turned away")
 	c.say(r)
 }

@@ -34,7 +34,7 @@ func FuzzStartup(f *testing.F) {
 		go func() {
 			defer close(done)
 			c := newConn(s, server)
-			if _, ok := s.join(c); ok {
+			if s.join(c) {
 				defer s.leave(c)
 			}
 			c.serve(s.base)

@@ -17,7 +17,8 @@ type Limits struct {
 	// PerIdentity is the number of sessions of one identity; 500.
 	PerIdentity int
 	// Unauthenticated is the number of connections that have not proved who they are; 256. When it is reached, the
-	// oldest that has not even said what it wants makes room.
+	// oldest that has not even said what it wants makes room; if all have, a new one may cancel and nothing else. Who has to go is
+	// told why.
 	Unauthenticated int
 	// MessageBytes is the size of a Query, Parse or Bind message; 64 MiB. Other messages are held to PostgreSQL's own
 	// limit of 10,000 bytes.
@@ -52,48 +53,70 @@ const (
 	silent    phase = iota // has not said what it wants
 	claiming               // has asked for a session, must prove who it is
 	connected              // has been authenticated
+	unwelcome              // there is no room for it: it is told so, or cancels what another does
 )
 
-// join counts a new connection. It returns one that has to go to make room, if any, and false if there is no room.
-func (s *Server) join(c *conn) (victim *conn, ok bool) {
+const (
+	maxUnwelcome  = 64 // the oldest is cut when there are more
+	unwelcomeTime = 5 * time.Second
+)
+
+// join counts a new connection, and wakes or cuts one that has to go to make room. It returns false if nobody is let in any more.
+func (s *Server) join(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
-		return nil, false
+		return false
 	}
-	if s.strangers >= s.limits.Unauthenticated {
-		if victim = s.oldestSilent(); victim == nil {
-			return nil, false
-		}
-	}
+	s.running.Add(1)
 	s.conns[c] = silent
 	s.strangers++
-	s.running.Add(1)
-	return victim, true
-}
-
-// oldestSilent finds the connection that has been silent for the longest, and counts it out.
-func (s *Server) oldestSilent() *conn {
-	var oldest *conn
-	for c, p := range s.conns {
-		if p == silent && (oldest == nil || c.since.Before(oldest.since)) {
-			oldest = c
+	if s.strangers > s.limits.Unauthenticated {
+		unlucky := s.oldest(silent)
+		s.dismiss(unlucky)
+		if unlucky != c {
+			unlucky.raw.SetDeadline(past)
 		}
 	}
-	if oldest != nil {
+	return true
+}
+
+// dismiss lets a silent connection do nothing but cancel. Should too many be on their way out, the oldest of those is cut.
+func (s *Server) dismiss(c *conn) {
+	if s.unwelcome >= maxUnwelcome {
+		oldest := s.oldest(unwelcome)
+		oldest.raw.Close()
 		delete(s.conns, oldest)
-		s.strangers--
+		s.unwelcome--
+	}
+	c.noRoom.Store(true)
+	s.conns[c] = unwelcome
+	s.strangers--
+	s.unwelcome++
+}
+
+// oldest finds the connection that is the longest in a phase, or nil.
+func (s *Server) oldest(in phase) *conn {
+	var oldest *conn
+	for c, p := range s.conns {
+		if p == in && (oldest == nil || c.since.Before(oldest.since)) {
+			oldest = c
+		}
 	}
 	return oldest
 }
 
 // claims notes that a connection has asked for a session.
-func (s *Server) claims(c *conn) {
+func (s *Server) claims(c *conn) *sqlgov.Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, here := s.conns[c]; here {
+	switch s.conns[c] {
+	case silent:
 		s.conns[c] = claiming
+	case unwelcome:
+		return noRoom()
 	}
+	return nil
 }
 
 // admit counts an authenticated connection in.
@@ -106,7 +129,7 @@ func (s *Server) admit(c *conn) *sqlgov.Refusal {
 	case !here || p != claiming || s.closing:
 		return shuttingDown()
 	case s.sessions >= s.limits.Connections:
-		return tooMany("sorry, too many clients already")
+		return noRoom()
 	case s.perIdentity[identity] >= s.limits.PerIdentity:
 		return tooMany("too many connections for role \"" + identity + "\"")
 	}
@@ -130,11 +153,15 @@ func (s *Server) leave(c *conn) {
 		if s.perIdentity[c.caller.Identity]--; s.perIdentity[c.caller.Identity] == 0 {
 			delete(s.perIdentity, c.caller.Identity)
 		}
+	case p == unwelcome:
+		s.unwelcome--
 	default:
 		s.strangers--
 	}
 	s.running.Done()
 }
+
+func noRoom() *sqlgov.Refusal { return tooMany("sorry, too many clients already") }
 
 func tooMany(message string) *sqlgov.Refusal {
 	return &sqlgov.Refusal{Kind: sqlgov.RateLimited, SQLState: "53300", Message: message}

@@ -69,7 +69,9 @@ func TestOldestSilentClientMakesRoom(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	for _, conn := range silents[:3] {
-		closedWithin(t, conn, 30*time.Second)
+		if said := describe(conn); !strings.Contains(said, "53300") {
+			t.Errorf("it is told %s", said)
+		}
 	}
 	connectPgx(t, d, "sslmode=disable") // takes the place of the fourth
 	closedWithin(t, silents[3], 30*time.Second)
@@ -82,8 +84,15 @@ func TestOldestSilentClientMakesRoom(t *testing.T) {
 	}
 }
 
+// When everybody's claim is being looked at, a new client is told that there is no room, in the clear or inside TLS, and can cancel what
+// its own session runs; however many say nothing, the newest is heard.
 func TestNoRoomAmongClaimants(t *testing.T) {
-	d := startDoor(t, pgtest.Start(t).DSN("postgres"), func(s *Server) { s.Limits.Unauthenticated = 2 })
+	d := startDoor(t, pgtest.Start(t).DSN("postgres"), withTLS(t), func(s *Server) { s.Limits.Unauthenticated = 2 })
+	session, err := pgconn.Connect(t.Context(), d.dsn("sslmode=disable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close(context.Background())
 	for range 2 {
 		conn, err := net.Dial("tcp", d.addr)
 		if err != nil {
@@ -95,8 +104,32 @@ func TestNoRoomAmongClaimants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := exchange(t, d.addr, startupMessage(version30, "user", "ana")); got != "EOF" {
-		t.Errorf("third: %s", got)
+	for range 2 * maxUnwelcome {
+		conn, err := net.Dial("tcp", d.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	for _, mode := range []string{"sslmode=disable", "sslmode=require"} {
+		_, err := pgconn.Connect(t.Context(), d.dsn(mode))
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Severity != "FATAL" || pg.Code != "53300" || pg.Message != "sorry, too many clients already" {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := session.Exec(context.Background(), "select pg_sleep(600) as claimants").ReadAll()
+		cancelled <- err
+	}()
+	awaitRunning(t, "select pg_sleep(600) as claimants", 1)
+	if err := session.CancelRequest(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var pg *pgconn.PgError
+	if err := <-cancelled; !errors.As(err, &pg) || pg.Code != "57014" {
+		t.Errorf("cancel: %v", err)
 	}
 }
 

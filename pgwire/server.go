@@ -41,6 +41,7 @@ type Server struct {
 	listeners   map[net.Listener]struct{}
 	conns       map[*conn]phase
 	strangers   int // connections that are not authenticated
+	unwelcome   int // connections that are on their way out for want of room
 	sessions    int
 	perIdentity map[string]int
 	running     sync.WaitGroup
@@ -93,11 +94,7 @@ func (s *Server) track(l net.Listener) bool {
 func (s *Server) start(raw net.Conn) {
 	keepAlive(raw)
 	c := newConn(s, raw)
-	victim, ok := s.join(c)
-	if victim != nil {
-		victim.raw.Close()
-	}
-	if !ok {
+	if !s.join(c) {
 		raw.Close()
 		return
 	}
