@@ -58,6 +58,7 @@ soak: build
 clients: build
 	@.ci/setup python3-psycopg2 python3-psycopg python3-asyncpg python3-sqlalchemy python3-pyodbc libdbd-pg-perl ruby-pg \
 		odbc-postgresql libpostgresql-jdbc-java default-jdk-headless nodejs npm
+	$(GO) build -o bin/bench ./internal/bench
 	@bin/interlock demo -- testdata/clients/run $(CLIENTS)
 
 microbench: setup
@@ -75,6 +76,7 @@ conformance: build
 	@testdata/clients/mcp/conformance
 
 clients-mcp: build
+	$(GO) build -o bin/bench ./internal/bench
 	@testdata/clients/mcp/run
 
 vuln:

@@ -1,6 +1,7 @@
 // Command bench measures InterLock beside PgBouncer and a direct connection, in turn and on the same PostgreSQL, and
 // prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer. With -mcp it measures
-// the MCP door beside other MCP servers for PostgreSQL, see mcp.go; with -soak it looks for what goes wrong, see soak.go.
+// the MCP door beside other MCP servers for PostgreSQL, see mcp.go; with -soak it looks for what goes wrong, see soak.go; with -tally
+// it compares two logs, see tally.go.
 //
 // InterLock has everything on: a grant of each table to the identity that asks, and the audit log with its default
 // durability. PgBouncer is in session mode. Processor time is that of the proxy's process alone, without PostgreSQL and
@@ -30,6 +31,7 @@ type options struct {
 	output    string
 	soak      time.Duration
 	only      string // what the name of a workload must contain
+	tally     string
 	mcp       string // directory of the MCP servers to compare with; "" to compare with PgBouncer
 }
 
@@ -46,6 +48,7 @@ func main() {
 	flag.StringVar(&o.output, "o", "", "file to append the report to; default: standard output")
 	flag.DurationVar(&o.soak, "soak", 0, "instead of measuring, let mixed clients, refusals, cancels and kills go on for so long, and count what is left")
 	flag.StringVar(&o.mcp, "mcp", "", "instead of PgBouncer, compare with the MCP servers that npm has installed in this directory")
+	flag.StringVar(&o.tally, "tally", "", "inside of interlock demo: begin prints a mark, and a mark compares the server's log and the audit log since")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -71,6 +74,9 @@ func (o *options) setClients(list string) error {
 }
 
 func (o *options) run(ctx context.Context) error {
+	if o.tally != "" {
+		return tallyDemo(ctx, o.tally)
+	}
 	p, err := build(ctx, o)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ package tally
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,19 +22,21 @@ import (
 // Tally is a comparison.
 type Tally struct {
 	Logged   int // statements in the server's log, without the gateway's own
-	Recorded int // statements that reached the server by the audit log
+	Recorded int // statements that have run by the audit log
+	Failed   int // those that the server has not run to an end. What fails before it begins, in Parse or Bind, the server does not log
 	Alone    int // requests that are in the audit log alone: refused, or turned down before they ran
-	// Differences are texts without their literals, with how often each is in either log. They say where to look: a statement of
-	// several can be sent in one piece or in parts, so the numbers above can agree where texts differ.
+	// Differences say where to look: applications whose numbers differ, and their texts without literals. A statement of several
+	// can be sent in one piece or in parts, and one on the system's catalogs is rewritten, so texts differ where numbers do not.
 	Differences []string
 }
 
-// Equal reports if both logs have the same statements.
-func (t Tally) Equal() bool { return t.Logged == t.Recorded }
+// Equal reports if both logs have the same statements: all that have run, and of those that failed the ones that had begun.
+func (t Tally) Equal() bool { return t.Recorded <= t.Logged && t.Logged <= t.Recorded+t.Failed }
 
 // String says it in a line, with the first differences if there are any that matter.
 func (t Tally) String() string {
-	s := fmt.Sprintf("PostgreSQL has logged %d statements, %d are on record as run, %d requests are on record alone", t.Logged, t.Recorded, t.Alone)
+	s := fmt.Sprintf("PostgreSQL has logged %d statements; %d are on record as run and %d as failed, %d requests are on record alone",
+		t.Logged, t.Recorded, t.Failed, t.Alone)
 	if !t.Equal() {
 		s += "\n" + strings.Join(t.Differences[:min(len(t.Differences), 40)], "\n")
 	}
@@ -52,22 +55,24 @@ type Source struct {
 // Compare reads both logs. The server writes its log before it runs a statement and the gateway its record, so both are there
 // when a client has its answer; Await is for clients that did not wait for one.
 func Compare(ctx context.Context, src Source) (Tally, error) {
-	logged := texts{}
-	for _, entry := range entries(src.Log()[src.From:], src.Login) {
-		logged.add(entry, statements(entry))
+	logged := statements{}
+	for _, e := range entries(src.Log()[src.From:], src.Login) {
+		logged.add(e.application, e.text, len(analyze.RawFacts(e.text, analyze.Limits{}).Statements))
 	}
-	recorded, t := texts{}, Tally{}
+	recorded, failed, t := statements{}, statements{}, Tally{}
 	err := audit.Search(ctx, src.Audit, audit.Filter{Since: src.Since}, func(v audit.View) bool {
 		switch {
 		case v.Judgement == nil || v.Statement == "" && len(v.Kinds) == 0:
+		case reached(v) && v.Status != audit.OK:
+			failed.add(upstream.ApplicationOf(v.Door, v.Application), v.Statement, len(v.Kinds))
 		case reached(v):
-			recorded.add(v.Statement, len(v.Kinds))
+			recorded.add(upstream.ApplicationOf(v.Door, v.Application), v.Statement, len(v.Kinds))
 		default:
 			t.Alone++
 		}
 		return true
 	})
-	t.Logged, t.Recorded = logged.total(), recorded.total()
+	t.Logged, t.Recorded, t.Failed = logged.total(), recorded.total(), failed.total()
 	t.Differences = differences(logged, recorded)
 	return t, err
 }
@@ -92,9 +97,12 @@ var line = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \S+ \S+ \[\d+\] (?:(\S+?)@\S
 // ran is how an entry begins that is a statement.
 var ran = regexp.MustCompile(`^(statement|execute [^\n]*?|fastpath function call): `)
 
-// entries returns the texts of a login's statements in a server's log, without those that the gateway has made up.
-func entries(log, login string) []string {
-	var found []string
+// entry is a caller's statement in a server's log.
+type entry struct{ application, text string }
+
+// entries returns a login's statements in a server's log, without those that the gateway has made up.
+func entries(log, login string) []entry {
+	var found []entry
 	starts := line.FindAllStringSubmatchIndex(log, -1)
 	for i, at := range starts {
 		end := len(log)
@@ -104,50 +112,70 @@ func entries(log, login string) []string {
 		if at[2] < 0 || log[at[2]:at[3]] != login || log[at[6]:at[7]] != "LOG" {
 			continue
 		}
-		entry := strings.ReplaceAll(strings.TrimSuffix(log[at[1]:end], "\n"), "\n\t", "\n")
-		if how := ran.FindString(entry); how != "" && !upstream.Own(log[at[4]:at[5]], entry) {
-			found = append(found, strings.TrimPrefix(entry, how))
+		application := log[at[4]:at[5]]
+		said := strings.ReplaceAll(strings.TrimSuffix(log[at[1]:end], "\n"), "\n\t", "\n")
+		if !ran.MatchString(said) {
+			continue
+		}
+		if text, ok := upstream.CallersPart(application, said); ok {
+			found = append(found, entry{application, text})
 		}
 	}
 	return found
 }
 
-// statements is how many there are in a text. One without any is an empty query, which leaves nothing to count.
-func statements(text string) int {
-	if strings.Trim(analyze.Normalize(text), "; ") == "" {
-		return 0
+// statements are counted by application, and by their text without literals.
+type statements map[string]map[string]int
+
+// add counts n statements of a text. One without any is an empty query, which the server does not log in the extended protocol.
+func (s statements) add(application, text string, n int) {
+	if text = strings.Trim(analyze.Normalize(text), "; "); text == "" {
+		return
 	}
-	return len(analyze.RawFacts(text, analyze.Limits{}).Statements)
+	if s[application] == nil {
+		s[application] = map[string]int{}
+	}
+	s[application][text] += n
 }
 
-// texts are statements by their text without literals, counted.
-type texts map[string]int
-
-func (t texts) add(text string, n int) {
-	if n > 0 {
-		t[analyze.Normalize(text)] += n
+func (s statements) total() (n int) {
+	for application := range s {
+		n += s.of(application)
 	}
+	return n
 }
 
-func (t texts) total() (n int) {
-	for _, times := range t {
+func (s statements) of(application string) (n int) {
+	for _, times := range s[application] {
 		n += times
 	}
 	return n
 }
 
-func differences(logged, recorded texts) []string {
+func differences(logged, recorded statements) []string {
 	var all []string
-	for text, n := range logged {
-		if n != recorded[text] {
-			all = append(all, fmt.Sprintf("%d logged, %d on record: %.200s", n, recorded[text], text))
+	say := func(what string, a, b int) {
+		if a != b {
+			all = append(all, fmt.Sprintf("%.250s: %d logged, %d on record", what, a, b))
 		}
 	}
-	for text, n := range recorded {
-		if logged[text] == 0 {
-			all = append(all, fmt.Sprintf("0 logged, %d on record: %.200s", n, text))
+	applications := union(logged, recorded)
+	for _, app := range applications {
+		say("("+app+")", logged.of(app), recorded.of(app))
+	}
+	for _, app := range applications {
+		if logged.of(app) == recorded.of(app) {
+			continue
+		}
+		for _, text := range union(logged[app], recorded[app]) {
+			say("("+app+") "+text, logged[app][text], recorded[app][text])
 		}
 	}
-	slices.Sort(all)
 	return all
+}
+
+func union[V any](a, b map[string]V) []string {
+	both := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(both)
+	return slices.Compact(both)
 }

@@ -14,12 +14,43 @@ const (
 	scanName = "interlock scan" // of ScanCatalog
 )
 
+// ApplicationOf is the application_name under which the server knows a caller's statements, who came by a door and has said the
+// name given.
+func ApplicationOf(door, name string) string {
+	switch {
+	case door != string(sqlgov.PGWire):
+		return poolName
+	case name == "":
+		return appName
+	}
+	return name
+}
+
 // housekeeping is what Run puts around a statement.
 var housekeeping = regexp.MustCompile(`^statement: (commit|rollback|discard all)$|^execute <unnamed>: (begin read write|set statement_timeout = \d+)$`)
 
-// Own reports if a statement in a server's log was the gateway's own idea and not a caller's: a scan, a look for changes, the
-// question if the catalog is still the one that a statement was judged by. entry is what follows "LOG:  ".
-func Own(application, entry string) bool {
+// recheckHead and recheckTail are where a Recheck in front of a caller's Query begins and ends.
+var (
+	recheckHead    = sqlgov.RecheckSQL[:strings.IndexByte(sqlgov.RecheckSQL, '\n')]
+	recheckTail    = sqlgov.RecheckSQL[strings.LastIndexByte(sqlgov.RecheckSQL, '\n'):] + ";\n"
+	recheckLocking = `prepare "` + sqlgov.RecheckName
+)
+
+// CallersPart returns what of a statement in a server's log a caller has asked for. It is false for what was the gateway's own
+// idea: a scan, a look for changes, the question if the catalog is still the one that a statement was judged by. entry is what
+// follows "LOG:  ".
+func CallersPart(application, entry string) (text string, ok bool) {
+	if isOwn(application, entry) {
+		return "", false
+	}
+	_, text, _ = strings.Cut(entry, ": ")
+	if strings.HasPrefix(text, recheckHead) || strings.HasPrefix(text, recheckLocking) {
+		_, text, _ = strings.Cut(text, recheckTail)
+	}
+	return text, true
+}
+
+func isOwn(application, entry string) bool {
 	how, text, _ := strings.Cut(entry, ": ")
 	switch {
 	case application == scanName, text == fitSQL:
