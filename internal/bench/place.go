@@ -20,6 +20,7 @@ import (
 type place struct {
 	dir     string
 	cluster *cluster.Cluster
+	login   string // of InterLock
 	targets []*target
 }
 
@@ -46,7 +47,7 @@ insert into bench_rows select g, 'name ' || g, g * 1.25, timestamptz '2026-01-01
 `
 
 func build(ctx context.Context, o *options) (p *place, err error) {
-	p = &place{}
+	p = &place{login: cluster.Superuser}
 	defer func() {
 		if err != nil {
 			p.tearDown()
@@ -58,12 +59,22 @@ func build(ctx context.Context, o *options) (p *place, err error) {
 	if err := os.Chmod(p.dir, 0o755); err != nil {
 		return p, err
 	}
-	if p.cluster, err = cluster.Start(ctx, cluster.Config{Settings: map[string]string{"max_connections": "700", "shared_buffers": "512MB"}}); err != nil {
+	settings := map[string]string{"max_connections": "700", "shared_buffers": "512MB"}
+	if o.soak > 0 {
+		settings["log_statement"] = "all" // to be compared with the audit log
+	}
+	if p.cluster, err = cluster.Start(ctx, cluster.Config{Settings: settings}); err != nil {
 		return p, err
 	}
 	dsn := p.cluster.DSN(cluster.Superuser, "postgres")
 	if err := run(ctx, "pgbench", "-i", "-q", "-s", fmt.Sprint(o.scale), dsn); err != nil {
 		return p, err
+	}
+	if o.soak > 0 {
+		p.login = "gateway" // what else asks, does so directly
+		if err := run(ctx, "psql", "-qX", "-d", dsn, "-c", "create role gateway superuser login"); err != nil {
+			return p, err
+		}
 	}
 	if o.soak == 0 {
 		if err := run(ctx, "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", schema, "-c", "vacuum analyze bench_rows"); err != nil {
@@ -193,7 +204,7 @@ func (p *place) configure(ctx context.Context, program string) (t *target, confi
 	if err := os.Mkdir(filepath.Join(p.dir, "data"), 0o700); err != nil {
 		return nil, "", err
 	}
-	if _, err := p.write("governance.yaml", fmt.Sprintf(governance, p.cluster.Host(), p.cluster.Port(), cluster.Superuser)); err != nil {
+	if _, err := p.write("governance.yaml", fmt.Sprintf(governance, p.cluster.Host(), p.cluster.Port(), p.login)); err != nil {
 		return nil, "", err
 	}
 	if config, err = p.write("interlock.yaml", fmt.Sprintf(gatewayConfig, p.dir, port, mcpPort)); err != nil {

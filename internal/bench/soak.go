@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"interlock/audit"
+	"interlock/internal/tally"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -68,7 +69,17 @@ func soak(ctx context.Context, p *place, length time.Duration) error {
 	if err != nil {
 		return err
 	}
+	s.tally(ctx, p)
 	return s.conclude(recorded-base, gateway)
+}
+
+// tally compares the server's own log with the audit log, from the start on.
+func (s *soaking) tally(ctx context.Context, p *place) {
+	t, err := tally.Await(ctx, tally.Source{Log: p.cluster.Log, Login: p.login, Audit: filepath.Join(p.dir, "data", "audit")}, settle)
+	fmt.Println(t)
+	if err != nil || !t.Equal() {
+		s.note("the two logs", errors.Join(errors.New("they differ"), err))
+	}
 }
 
 // run lets every client go round until time is over, and prints the gateway's memory meanwhile.
