@@ -45,8 +45,8 @@ func TestJournalOutlivesItsWriter(t *testing.T) {
 		}
 	}
 	mustClose(t, mustOpen(t, cfg))
-	if r := verifyOK(t, cfg); r.Entries != 8 {
-		t.Errorf("%d entries after the log was opened again, want 8", r.Entries)
+	if r := verifyOK(t, cfg); r.Entries != 8 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "from the journal") {
+		t.Errorf("%d entries after the log was opened again, want 8; notes %q", r.Entries, r.Notes)
 	}
 	data, err := os.ReadFile(filepath.Join(cfg.Dir, segmentName(1)))
 	must(t, err)

@@ -332,6 +332,9 @@ func (v *verifier) event(l *line, id string) {
 		if a["torn_bytes"] != "" {
 			v.note("%s bytes of a torn entry were cut off before entry %d", a["torn_bytes"], l.seq)
 		}
+		if a["journal_bytes"] != "" {
+			v.note("%s bytes before entry %d were brought from the journal: the process had been killed", a["journal_bytes"], l.seq)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func TestKilledGateway(t *testing.T) {
 		rounds = n
 	}
 	k := newKilled(t)
-	torn := 0
+	torn, last := 0, ""
 	for round := range rounds {
 		received := k.round(t, round)
 		total := 0
@@ -78,8 +78,11 @@ func TestKilledGateway(t *testing.T) {
 				torn++
 			}
 		}
+		if len(report.Notes) > 0 {
+			last = report.Notes[len(report.Notes)-1]
+		}
 	}
-	t.Logf("%d kills, %d torn ends", rounds, torn)
+	t.Logf("%d kills, %d torn ends; last note: %s", rounds, torn, last)
 }
 
 type killed struct {
