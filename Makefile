@@ -7,7 +7,7 @@ PACKAGES ?= ./...
 MCP_SERVERS ?= $(or $(TMPDIR),/tmp)/interlock-mcp-servers
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench bench-mcp soak clients microbench oracle regress conformance clients-mcp vuln fmt clean
+.PHONY: help setup build demo test lint bench bench-mcp bench-audit soak clients microbench oracle regress conformance clients-mcp vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -16,6 +16,7 @@ help:
 	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
 	@echo 'make bench   InterLock beside PgBouncer and a direct connection; BENCH="-rounds 3" sets flags'
 	@echo 'make bench-mcp  InterLock beside DBHub and MCP Toolbox (needs the network and Node.js)'
+	@echo 'make bench-audit  searches in an audit log of ten million requests (ten minutes, 3 GB)'
 	@echo 'make soak    mixed clients, refusals, cancels and kills for SOAK=10m, then what is left of them'
 	@echo 'make clients psql, drivers in seven languages and ORMs through the demo; CLIENTS="node java" chooses'
 	@echo 'make microbench  what the parts cost'
@@ -51,6 +52,9 @@ bench: build
 bench-mcp: build
 	@testdata/clients/mcp/install "$(MCP_SERVERS)" internal/bench
 	$(GO) run ./internal/bench -mcp "$(MCP_SERVERS)" $(BENCH)
+
+bench-audit: setup
+	AUDIT_BENCH_RECORDS=10000000 $(GO) test -run '^$$' -bench 'Indexing|Search' -benchtime 3x -timeout 1h ./internal/store
 
 soak: build
 	$(GO) run ./internal/bench -scale 1 -soak $(or $(SOAK),10m)

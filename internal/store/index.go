@@ -26,7 +26,7 @@ var indexSchema string
 const IndexName = "audit-index.db"
 
 // indexVersion is written into the database. One of another version is made anew.
-const indexVersion = 3
+const indexVersion = 4
 
 // Index finds requests in an audit log. It is safe for concurrent use; one process at a time writes it.
 type Index struct {
@@ -75,7 +75,7 @@ func openIndex(ctx context.Context, path string) (*Index, error) {
 	if err := createPrivate(path); err != nil {
 		return nil, fmt.Errorf("opening the audit index: %w", err)
 	}
-	q := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-8192)",
+	q := url.Values{"_pragma": {"busy_timeout(10000)", "page_size(16384)", "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-8192)",
 		"trusted_schema(0)", "temp_store(memory)"}}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode(), OmitHost: true}
 	db, err := sql.Open("sqlite", u.String())
@@ -197,7 +197,7 @@ func (x *Index) CatchUp(ctx context.Context, logDir string, last uint64) (more b
 func (x *Index) Forget(ctx context.Context, to uint64) error {
 	sealed, err := cursorOf(ctx, x.db, "sealed")
 	if err == nil {
-		_, err = x.db.ExecContext(ctx, "update block set traces = x'', rows = x'' where last <= ?", min(to, sealed.Seq))
+		_, err = x.db.ExecContext(ctx, "update block set traces = x'', keys = x'', places = x'' where last <= ?", min(to, sealed.Seq))
 	}
 	if err == nil {
 		_, err = x.db.ExecContext(ctx, "update loose set segment = 0 where seq <= ?", to)

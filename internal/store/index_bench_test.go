@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -89,5 +90,88 @@ func generateSame(t testing.TB, dir string, n int) string {
 func untilTaken(do func() error) {
 	for do() != nil {
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// BenchmarkSearch measures searches over a log of AUDIT_BENCH_RECORDS requests (100,000 if it is not set), which is made, or
+// used again, in AUDIT_BENCH_DIR if that is set. Each search returns the first hundred; "make bench-audit" has ten million requests.
+func BenchmarkSearch(b *testing.B) {
+	n, _ := strconv.Atoi(os.Getenv("AUDIT_BENCH_RECORDS"))
+	n = max(n, 100_000)
+	dir := os.Getenv("AUDIT_BENCH_DIR")
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	g := &generated{dir: dir, from: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), config: audit.Config{Dir: filepath.Join(dir, "audit")}}
+	if _, err := os.Stat(g.config.Dir); err != nil {
+		start := time.Now()
+		generate(b, dir, n)
+		b.Logf("%d requests written in %v", n, time.Since(start))
+	}
+	x := openTestIndex(b, dir)
+	start := time.Now()
+	catchUp(b, x, g.config.Dir)
+	b.Logf("indexed in %v", time.Since(start))
+	for _, s := range searches(b, x, g) {
+		s.filter.Limit = 100
+		b.Run(s.name, func(b *testing.B) {
+			found, before := 0, processorTime(b)
+			for b.Loop() {
+				found = 0
+				if err := x.Search(context.Background(), g.config.Dir, s.filter, func(audit.View) bool { found++; return true }); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(found), "found")
+			b.ReportMetric(float64((processorTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
+	}
+	for name, by := range map[string][]string{"stats": {"identity", "status"}, "stats-statements": {"statement"}, "stats-days": {"day", "source"}} {
+		b.Run(name, func(b *testing.B) {
+			before := processorTime(b)
+			for b.Loop() {
+				if _, err := x.Stats(context.Background(), audit.Filter{}, by); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((processorTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+type namedFilter struct {
+	name   string
+	filter audit.Filter
+}
+
+// searches are one for each thing that can be searched by, and some of several. Those that select little look through all blocks.
+func searches(b *testing.B, x *Index, g *generated) []namedFilter {
+	day := func(n int) time.Time { return g.from.Add(time.Duration(n) * 24 * time.Hour) }
+	var one audit.View // somewhere in the middle
+	err := x.Search(context.Background(), g.config.Dir, audit.Filter{Since: day(40), Limit: 1, OldestFirst: true}, func(v audit.View) bool {
+		one = v
+		return true
+	})
+	if err != nil || one.ID == "" {
+		b.Fatal(one.ID, err)
+	}
+	return []namedFilter{
+		{"newest", audit.Filter{}},
+		{"decision-id", audit.Filter{ID: one.ID}},
+		{"session", audit.Filter{Session: one.Session}},
+		{"identity", audit.Filter{Identity: "user199"}},
+		{"source", audit.Filter{Source: "source7"}},
+		{"table", audit.Filter{Table: "table_399"}},
+		{"column", audit.Filter{Column: "amount_1999"}},
+		{"decision", audit.Filter{Verdict: "refuse"}},
+		{"door", audit.Filter{Door: "mcp"}},
+		{"client", audit.Filter{Client: "10.1.1.199"}},
+		{"time", audit.Filter{Since: day(40), Until: day(40).Add(time.Hour), Source: "source3"}},
+		{"fingerprint", audit.Filter{Fingerprint: fmt.Sprintf("%016x", 7919*1999)}},
+		{"sqlstate", audit.Filter{SQLState: "42501", OldestFirst: true}},
+		{"text", audit.Filter{Text: "AMOUNT_1999 from"}},
+		{"identity-table", audit.Filter{Identity: "user199", Table: "table_399"}},
+		{"nothing", audit.Filter{Identity: "user199", SQLState: "42501", Column: "amount_1998"}},
+		{"client-one-month", audit.Filter{Client: "10.1.1.7", Since: day(60)}},
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -27,24 +28,25 @@ type indexRow struct {
 	event, loose       bool
 }
 
-// The columns of a block's rows, which stand behind their number: each is its length and as many unsigned varints as there
-// are rows, or the length 0 if all are 0. Dictionaries are by their place in the block's head, and place 0 of
-// sessions, clients and traces is none.
+// The columns of a block's rows. Each is written as its length and as many unsigned varints as there are rows, or as the
+// length 0 if all are 0. Dictionaries are by their place in the block's head, and place 0 of sessions, clients and traces is
+// none. Those from placeColumns on say where a request is, and are read for what is wanted alone.
 const (
-	colSeq     = iota // distance from the one before, less one
-	colTime           // milliseconds after the one before (1970), zigzag
-	colID             // shortID
-	colWho            //
-	colShape          //
-	colEnding         //
-	colSession        //
-	colHost           //
-	colTrace          //
-	colSegment        //
-	colAt             // bytes behind the one before, zigzag
-	colEnded          // 0: in the same segment; 1: there is none; 2 and more: in this segment
-	colEndedAt        // bytes behind the record, zigzag
+	colWho = iota
+	colShape
+	colEnding
+	colSession
+	colHost
+	colTrace
+	colID      // shortID
+	colTime    // milliseconds after the one before (1970), zigzag
+	colSeq     // distance from the one before, less one
+	colAt      // bytes behind the one before, zigzag
+	colEnded   // 0: in the same segment; 1: there is none; 2 and more: in this segment
+	colEndedAt // bytes behind the record, zigzag
+	colSegment
 	columns
+	placeColumns = colSeq
 )
 
 // The dictionaries of a block's head, in the order in which they are written.
@@ -128,10 +130,10 @@ type blockEncoder struct {
 	zero   [columns]bool
 	counts map[hourKey]*hourCount
 
-	head, rows, traces, sums []byte
-	fromTime, toTime         int64
-	fromID, toID             int64
-	odd                      bool
+	head, keys, places, traces, sums []byte
+	fromTime, toTime                 int64
+	fromID, toID                     int64
+	odd                              bool
 }
 
 type hourKey struct {
@@ -158,7 +160,7 @@ func (e *blockEncoder) encode(first uint64, rows []indexRow, running int64) {
 		e.put(colSession, e.dict[dictSession].of(r.session))
 		e.put(colHost, e.dict[dictHost].of(r.host))
 		e.put(colTrace, e.dict[dictTrace].of(r.trace))
-		e.places(r, offset)
+		e.place(r, offset)
 		if r.ending != running {
 			e.count(hourKey{r.time / int64(time.Hour), who, shape, ending}, r)
 		}
@@ -205,7 +207,7 @@ func (e *blockEncoder) put(column int, v uint64) {
 	e.zero[column] = e.zero[column] && v == 0
 }
 
-func (e *blockEncoder) places(r *indexRow, before int64) {
+func (e *blockEncoder) place(r *indexRow, before int64) {
 	segment := e.dict[dictSegment].of(int64(r.record.Segment))
 	e.put(colSegment, segment)
 	e.put(colAt, zigzag(r.record.Offset-before))
@@ -232,7 +234,8 @@ func (e *blockEncoder) count(k hourKey, r *indexRow) {
 }
 
 func (e *blockEncoder) finish(n int) {
-	e.head, e.rows, e.sums = e.head[:0], binary.AppendUvarint(e.rows[:0], uint64(n)), e.sums[:0]
+	e.head, e.sums = e.head[:0], e.sums[:0]
+	e.keys, e.places = binary.AppendUvarint(e.keys[:0], uint64(n)), e.places[:0]
 	for i := range headDicts {
 		e.head = e.dict[i].append(e.head)
 	}
@@ -241,7 +244,11 @@ func (e *blockEncoder) finish(n int) {
 		if e.zero[i] {
 			c = nil
 		}
-		e.rows = append(binary.AppendUvarint(e.rows, uint64(len(c))), c...)
+		to := &e.keys
+		if i >= placeColumns {
+			to = &e.places
+		}
+		*to = append(binary.AppendUvarint(*to, uint64(len(c))), c...)
 	}
 	for k, c := range e.counts {
 		for _, v := range []uint64{uint64(k.hour), k.who, k.shape, k.ending, uint64(c.n), uint64(c.rows), uint64(c.nanos)} {
@@ -261,11 +268,6 @@ type numbers struct {
 }
 
 func (r *numbers) next() uint64 {
-	if len(r.rest) > 0 && r.rest[0] < 0x80 {
-		v := r.rest[0]
-		r.rest = r.rest[1:]
-		return uint64(v)
-	}
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
 		r.bad, r.rest = true, nil
@@ -273,6 +275,26 @@ func (r *numbers) next() uint64 {
 	}
 	r.rest = r.rest[n:]
 	return v
+}
+
+// fill reads as many numbers as there are values, in one go.
+func (r *numbers) fill(values []uint64) {
+	text, at := r.rest, 0
+	for i := range values {
+		if at < len(text) && text[at] < 0x80 {
+			values[i] = uint64(text[at])
+			at++
+			continue
+		}
+		v, n := binary.Uvarint(text[at:])
+		if n <= 0 {
+			r.bad = true
+			return
+		}
+		values[i] = v
+		at += n
+	}
+	r.rest = text[at:]
 }
 
 // list reads what dictionary.append wrote.
@@ -308,45 +330,61 @@ func readHead(head, traces []byte) (h blockHead, err error) {
 	return h, nil
 }
 
-// blockData reads the rows of a block, each column when it is asked for.
+// blockData reads the rows of a block, each column when it is asked for. It can be used for one block after the other.
 type blockData struct {
 	head  blockHead
 	first uint64
 	n     int
 	text  [columns][]byte
 	cols  [columns][]uint64
-	bad   bool // what was read is of no use
+	read  [columns]bool
+	rows  []int // for marks
+	bad   bool  // what was read is of no use
 }
 
-func readBlock(first uint64, head blockHead, rows []byte) (*blockData, error) {
-	b := &blockData{head: head, first: first}
-	r := numbers{rest: rows}
-	b.n = int(r.next())
-	for i := range b.text {
+// open takes up a block.
+func (b *blockData) open(first uint64, head blockHead, keys []byte) error {
+	b.head, b.first, b.read, b.bad = head, first, [columns]bool{}, false
+	r := numbers{rest: keys}
+	n := r.next()
+	if n > maxBlockRows {
+		return errDamaged
+	}
+	b.n = int(n)
+	return b.split(&r, 0, placeColumns)
+}
+
+// addPlaces adds what says where the requests are.
+func (b *blockData) addPlaces(text []byte) error {
+	return b.split(&numbers{rest: text}, placeColumns, columns)
+}
+
+func (b *blockData) split(r *numbers, from, to int) error {
+	for i := from; i < to; i++ {
 		size := r.next()
 		if size > uint64(len(r.rest)) {
-			return nil, errDamaged
+			return errDamaged
 		}
 		b.text[i], r.rest = r.rest[:size], r.rest[size:]
 	}
-	if r.bad || b.n > maxBlockRows {
-		return nil, errDamaged
+	if r.bad {
+		return errDamaged
 	}
-	return b, nil
+	return nil
 }
 
 // column returns the values of a column; those that are written as distances are summed up.
 func (b *blockData) column(c int) []uint64 {
-	if b.cols[c] != nil {
+	if b.read[c] {
 		return b.cols[c]
 	}
-	values := make([]uint64, b.n)
-	b.cols[c] = values
+	values := slices.Grow(b.cols[c][:0], b.n)[:b.n]
+	b.cols[c], b.read[c] = values, true
 	r := numbers{rest: b.text[c]}
-	if len(r.rest) > 0 {
-		for i := range values {
-			values[i] = r.next()
-		}
+	if len(r.rest) == 0 {
+		clear(values)
+	} else {
+		r.fill(values)
 	}
 	b.bad = b.bad || r.bad
 	switch c {
@@ -364,6 +402,13 @@ func (b *blockData) column(c int) []uint64 {
 		}
 	}
 	return values
+}
+
+func (b *blockData) damage() error {
+	if b.bad {
+		return errDamaged
+	}
+	return nil
 }
 
 // value looks up what a column's value means in a dictionary.
@@ -408,16 +453,14 @@ type countRow struct {
 func eachCount(sums []byte, yield func(*countRow)) error {
 	r := numbers{rest: sums}
 	var c countRow
+	var v [7]uint64
 	for len(r.rest) > 0 {
-		c.hour, c.who, c.shape, c.ending = int64(r.next()), r.next(), r.next(), r.next()
-		c.n, c.rows, c.nanos = int64(r.next()), int64(r.next()), int64(r.next())
-		if r.bad {
+		if r.fill(v[:]); r.bad {
 			return errDamaged
 		}
+		c.hour, c.who, c.shape, c.ending = int64(v[0]), v[1], v[2], v[3]
+		c.n, c.rows, c.nanos = int64(v[4]), int64(v[5]), int64(v[6])
 		yield(&c)
-	}
-	if r.bad {
-		return errDamaged
 	}
 	return nil
 }

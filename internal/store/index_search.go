@@ -41,6 +41,8 @@ type indexSearch struct {
 	filter *audit.Filter
 	wanted *wanted
 	places audit.Places
+	keys   *sql.Stmt // of a block
+	data   blockData
 	left   int
 	yield  func(audit.View) bool
 
@@ -69,6 +71,10 @@ func (s *indexSearch) run() error {
 	if err := s.advance(); err != nil {
 		return err
 	}
+	if s.keys, err = s.tx.PrepareContext(s.ctx, "select keys from block where first = ?"); err != nil {
+		return err
+	}
+	defer s.keys.Close()
 	where, args := s.wanted.blocks()
 	blocks, err := s.tx.QueryContext(s.ctx, "select first, head, "+s.traces()+" from block where "+where+" order by first "+s.order(), args...)
 	if err != nil {
@@ -113,17 +119,24 @@ func (s *indexSearch) block(first uint64, head blockHead) error {
 	if !may {
 		return nil
 	}
-	var text []byte
-	if err := s.tx.QueryRowContext(s.ctx, "select rows from block where first = ?", first).Scan(&text); err != nil {
+	var keys []byte
+	if err := s.keys.QueryRowContext(s.ctx, first).Scan(&keys); err != nil {
 		return err
 	}
-	b, err := readBlock(first, head, text)
-	if err != nil {
+	b := &s.data
+	if err := b.open(first, head, keys); err != nil {
 		return err
 	}
 	rows := m.rows(b)
-	if b.bad {
-		return errDamaged
+	if b.bad || len(rows) == 0 {
+		return b.damage()
+	}
+	var places []byte
+	if err := s.tx.QueryRowContext(s.ctx, "select places from block where first = ?", first).Scan(&places); err != nil {
+		return err
+	}
+	if err := b.addPlaces(places); err != nil {
+		return err
 	}
 	if !s.filter.OldestFirst {
 		slices.Reverse(rows)

@@ -83,8 +83,8 @@ func (x *Index) sessionsUnderWay(ctx context.Context) (map[int64]int64, error) {
 		return nil, err
 	}
 	var first uint64
-	var head, rows []byte
-	err = x.db.QueryRowContext(ctx, "select first, head, rows from block where first > ?", sealed.Seq).Scan(&first, &head, &rows)
+	var head, keys []byte
+	err = x.db.QueryRowContext(ctx, "select first, head, keys from block where first > ?", sealed.Seq).Scan(&first, &head, &keys)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -95,8 +95,8 @@ func (x *Index) sessionsUnderWay(ctx context.Context) (map[int64]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := readBlock(first, h, rows)
-	if err != nil {
+	var b blockData
+	if err := b.open(first, h, keys); err != nil {
 		return nil, err
 	}
 	counts := map[int64]int64{}
@@ -106,10 +106,7 @@ func (x *Index) sessionsUnderWay(ctx context.Context) (map[int64]int64, error) {
 			counts[b.value(dictSession, sessions[i])]++
 		}
 	}
-	if b.bad {
-		return nil, errDamaged
-	}
-	return counts, nil
+	return counts, b.damage()
 }
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)

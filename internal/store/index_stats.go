@@ -167,7 +167,7 @@ func (t *tally) run(ctx context.Context, db queryer) error {
 	if t.to != math.MaxInt64 {
 		c.add("from_time < ?", (t.to+1)*3600_000)
 	}
-	rows, err := db.QueryContext(ctx, "select head, counts from block where "+strings.Join(c.where, " and "), c.args...)
+	rows, err := db.QueryContext(ctx, "select head, sums from block join counts using (first) where "+strings.Join(c.where, " and "), c.args...)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"interlock/audit"
 )
@@ -28,7 +31,7 @@ type generated struct {
 func generate(t testing.TB, dir string, n int) *generated {
 	t.Helper()
 	g := &generated{dir: dir, from: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	g.config = audit.Config{Dir: filepath.Join(dir, "audit"), Node: "n1", Sync: audit.SyncRelaxed, Compress: n <= 100_000,
+	g.config = audit.Config{Dir: filepath.Join(dir, "audit"), Node: "n1", Sync: audit.SyncRelaxed, Compress: true,
 		RelaxedWindow: time.Minute, SegmentBytes: int64(max(64<<10, min(64<<20, n*16)))}
 	l, err := audit.Open(g.config)
 	if err != nil {
@@ -64,7 +67,11 @@ func zipf(rng *rand.Rand, n int) int {
 
 func (g *generated) append(t testing.TB, l *audit.Log, j [2]*audit.Judgement, i int, at time.Time, rng *rand.Rand) {
 	user := zipf(rng, 200)
-	rec := &audit.Record{Time: at, ID: audit.NewID(), Identity: "user" + strconv.Itoa(user), KeyID: "01K0KEY", Door: "pgwire",
+	door := "pgwire"
+	if i%10 == 7 {
+		door = "mcp"
+	}
+	rec := &audit.Record{Time: at, ID: idAt(t, at), Identity: "user" + strconv.Itoa(user), KeyID: "01K0KEY", Door: door,
 		ClientAddr: fmt.Sprintf("10.1.%d.%d:5%d", i%3, user, i%10000), Application: "psql", Session: "S" + strconv.Itoa(i/200),
 		Source: "source" + strconv.Itoa((user+rng.IntN(2))%20), Judgement: j[0]}
 	out := &audit.Outcome{ID: rec.ID, Time: at.Add(time.Millisecond), Status: audit.OK, Rows: int64(i % 50), Bytes: 400, Duration: time.Millisecond}
@@ -76,6 +83,16 @@ func (g *generated) append(t testing.TB, l *audit.Log, j [2]*audit.Judgement, i 
 	rec.Judgement = j[1]
 	out.Status, out.SQLState, out.Refusal = audit.Refused, "42501", &audit.Refusal{Kind: "denied", Message: "permission denied"}
 	untilTaken(func() error { return l.Request(context.Background(), rec, out) })
+}
+
+// idAt is a decision id of a time.
+func idAt(t testing.TB, at time.Time) string {
+	t.Helper()
+	id, err := ulid.New(ulid.Timestamp(at), crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.String()
 }
 
 func catchUp(t testing.TB, x *Index, dir string) {
@@ -140,7 +157,7 @@ func compareWithLog(t *testing.T, g *generated, indexes map[string]*Index) {
 	filters := []audit.Filter{
 		{}, {Identity: "user3"}, {Identity: "nobody"}, {Source: "source1", Status: audit.Refused}, {Table: "s1.table_1"}, {Table: "table_8"},
 		{Column: "region", Identity: "user1"}, {Column: "s0.table_7.amount_7"}, {Column: "amount_14"}, {Session: "S7"}, {SQLState: "42501"}, {Verdict: "refuse", Source: "source0"},
-		{Text: "AMOUNT_12 "}, {Fingerprint: fmt.Sprintf("%016x", 7919*4)}, {Door: "mcp"}, {Client: "10.1.1.7"}, {Client: "10.1.1.0:57"}, {Kind: "denied", Identity: "user0"}, {Kind: "select", Source: "source4"},
+		{Text: "AMOUNT_12 "}, {Fingerprint: fmt.Sprintf("%016x", 7919*4)}, {Door: "mcp", Identity: "user2"}, {Door: "admin"}, {Client: "10.1.1.7"}, {Client: "10.1.1.0:57"}, {Kind: "denied", Identity: "user0"}, {Kind: "select", Source: "source4"},
 		{Since: g.from.Add(30 * 24 * time.Hour), Until: g.from.Add(31 * 24 * time.Hour)}, {Identity: "user2", Since: g.from.Add(80 * 24 * time.Hour)},
 		{Event: "log.opened"}, {Events: true, Identity: "user5"}, {ID: first[0][:26]}, {Application: "psql", Identity: "user9"},
 	}
@@ -237,57 +254,4 @@ func TestIndexIsMadeAnew(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-}
-
-// BenchmarkIndex measures searches over a log of AUDIT_BENCH_RECORDS requests (100,000 if it is not set), which is kept
-// in AUDIT_BENCH_DIR if that is set. With AUDIT_BENCH_AS_IS the index is used as far as it has come.
-func BenchmarkIndex(b *testing.B) {
-	n, _ := strconv.Atoi(os.Getenv("AUDIT_BENCH_RECORDS"))
-	n = max(n, 100_000)
-	dir := os.Getenv("AUDIT_BENCH_DIR")
-	if dir == "" {
-		dir = b.TempDir()
-	}
-	g := &generated{dir: dir, from: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), config: audit.Config{Dir: filepath.Join(dir, "audit")}}
-	if _, err := os.Stat(g.config.Dir); err != nil {
-		start := time.Now()
-		generate(b, dir, n)
-		b.Logf("%d requests written in %v", n, time.Since(start))
-	}
-	x := openTestIndex(b, dir)
-	start := time.Now()
-	if os.Getenv("AUDIT_BENCH_AS_IS") == "" {
-		catchUp(b, x, g.config.Dir)
-	}
-	b.Logf("indexed in %v", time.Since(start))
-	for name, f := range map[string]audit.Filter{
-		"newest":           {},
-		"identity":         {Identity: "user50"},
-		"rare-column":      {Column: "amount_1999"},
-		"table":            {Table: "s1.table_1", Status: audit.Refused},
-		"identity-table":   {Identity: "user199", Table: "table_399"},
-		"text":             {Text: "amount_1234 from"},
-		"one-hour":         {Since: g.from.Add(40 * 24 * time.Hour), Until: g.from.Add(40*24*time.Hour + time.Hour), Source: "source3"},
-		"sqlstate-oldest":  {SQLState: "42501", OldestFirst: true},
-		"session":          {Session: "S100"},
-		"nothing-matches":  {Identity: "user199", SQLState: "42501", Column: "amount_3"},
-		"fingerprint":      {Fingerprint: fmt.Sprintf("%016x", 7919*1000)},
-		"client-one-month": {Client: "10.1.1.7", Since: g.from.Add(60 * 24 * time.Hour)},
-	} {
-		f.Limit = 100
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if err := x.Search(context.Background(), g.config.Dir, f, func(audit.View) bool { return true }); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("stats", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := x.Stats(context.Background(), audit.Filter{}, []string{"identity", "status"}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	"interlock/audit"
@@ -153,7 +154,7 @@ func wantedBy(ctx context.Context, db queryer, f *audit.Filter) (*wanted, error)
 
 // blocks says in SQL which blocks can have something.
 func (w *wanted) blocks() (string, []any) {
-	c := conditions{[]string{"length(rows) > 0"}, nil}
+	c := conditions{[]string{"length(keys) > 0"}, nil}
 	c.add("last >= ? and first <= ?", w.lo, w.hi)
 	c.add("to_time >= ? and from_time <= ?", w.from, w.to)
 	switch {
@@ -227,9 +228,10 @@ func (m *marks) mark(column int, values []int64, has func(int64) bool) bool {
 	return some
 }
 
-// rows returns the rows of a block that can be wanted, in order.
+// rows returns the rows of a block that can be wanted, in order. They are good until the next block.
 func (m *marks) rows(b *blockData) []int {
-	rows := make([]int, b.n)
+	rows := slices.Grow(b.rows[:0], b.n)[:b.n]
+	b.rows = rows
 	for i := range rows {
 		rows[i] = i
 	}
@@ -245,8 +247,10 @@ func (m *marks) rows(b *blockData) []int {
 		}
 		rows = kept
 	}
-	for column, marked := range m.values {
-		keep(column, func(v uint64) bool { return v < uint64(len(marked)) && marked[v] })
+	for _, column := range []int{colSession, colHost, colTrace, colWho, colShape, colEnding} { // what selects most comes first
+		if marked := m.values[column]; marked != nil {
+			keep(column, func(v uint64) bool { return v < uint64(len(marked)) && marked[v] })
+		}
 	}
 	if w := m.w; w.byID {
 		keep(colID, func(v uint64) bool { return v == shortID(w.id) })

@@ -311,9 +311,10 @@ func (w *indexWriter) flush(next audit.Cursor) error {
 func (w *indexWriter) write(last uint64) error {
 	e, first := &w.encoder, w.sealed.Seq+1
 	if len(w.rows) == 0 {
-		return w.exec("delete from block where first >= ?", first)
+		return errors.Join(w.exec("delete from block where first >= ?", first), w.exec("delete from counts where first >= ?", first))
 	}
 	e.encode(first, w.rows, w.running)
-	return w.exec("insert or replace into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd,
-		e.head, e.sums, e.traces, e.rows)
+	err := w.exec("insert or replace into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd,
+		e.head, e.keys, e.places, e.traces)
+	return errors.Join(err, w.exec("insert or replace into counts values (?, ?)", first, e.sums))
 }

@@ -27,14 +27,17 @@ create table ending (
 create index shape_fingerprint on shape (fingerprint);
 
 -- A block has the requests and events of the entries from first to last. head lists what of the dictionaries, which
--- sessions and which clients are in it, traces which trace ids; rows has the requests themselves, column by column; counts
--- has their numbers by hour. Times are Unix milliseconds, ids the times of decision ids; odd is set if there are ids without
+-- sessions and which clients are in it, traces which trace ids; keys and places have the requests themselves, column by
+-- column. Times are Unix milliseconds, ids the times of decision ids; odd is set if there are ids without
 -- one. The block under way is written again and again until it is full.
 create table block (
     first integer primary key, last integer not null,
     from_time integer not null, to_time integer not null, from_id integer not null, to_id integer not null, odd integer not null,
-    head blob not null, counts blob not null, traces blob not null, rows blob not null
+    head blob not null, keys blob not null, places blob not null, traces blob not null
 ) strict;
+
+-- The numbers of a block's requests by hour. They are apart, since SQLite reads all that stands before a field.
+create table counts (first integer primary key, sums blob not null) strict;
 
 -- The requests that were running when their block was full. id, session, trace and host are hashes: what is found is
 -- compared in full. A place without a segment is of an outcome that is not there, or of a record that was pruned.
