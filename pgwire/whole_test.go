@@ -15,6 +15,7 @@ import (
 	"interlock/audit"
 	"interlock/internal/gatewaytest"
 	"interlock/internal/pgtest"
+	"interlock/pgwire"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -307,4 +308,36 @@ func testGoneClient(t *testing.T, g *gatewaytest.Gateway) {
 		records := g.Records(audit.Filter{Since: started})
 		return len(records) == 1 && records[0].Status == audit.Canceled
 	})
+}
+
+// TestSkippedHasOutcome: what is allowed and then skipped, because another message of its segment was refused, is on record as
+// canceled. It was on record as running for ever.
+func TestSkippedHasOutcome(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.Options{})
+	const talk = `F Parse "a" "select 4711"
+F Parse "" "no statement"
+F Bind "" "a"
+F Execute "" 0
+F Sync
+F Query "select 1"
+B ParseComplete
+B Error ERROR 42601 "syntax error at or near \"no\"" at 1
+B ReadyForQuery I
+B RowDescription ?column?:23:-1
+B DataRow "1"
+B CommandComplete "SELECT 1"
+B ReadyForQuery I
+`
+	for _, dsn := range []string{g.DSN("ana", "shop"), g.Upstream} {
+		if got := pgwire.Converse(t, dsn, talk); got != talk {
+			t.Errorf("%s", got)
+		}
+	}
+	statuses := map[audit.Status]int{}
+	for _, v := range g.Records(audit.Filter{}) {
+		statuses[v.Status]++
+	}
+	if statuses[audit.Canceled] != 1 || statuses[audit.Refused] != 1 || statuses[audit.OK] != 1 || len(statuses) != 3 {
+		t.Errorf("%v", statuses)
+	}
 }

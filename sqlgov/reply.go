@@ -238,9 +238,6 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 		return Output{Frame: r.Frame, Fatal: r.Error.Severity == "FATAL"}, true
 	}
 	first := skipped[0]
-	if first.refusal != nil && r.Error.SQLState == "42601" {
-		return Output{Refusal: first.refusal, Fatal: first.refusal.ends || first.refusal.Kind == Unauthenticated}, true
-	}
 	if first.asks() && r.Error.SQLState == RecheckFailed {
 		return s.takeChanged(skipped), true
 	}
@@ -249,6 +246,9 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 		if lost := s.fail(o, o == first); lost != nil {
 			return Output{Refusal: lost, Fatal: true}, true
 		}
+	}
+	if first.refusal != nil && r.Error.SQLState == "42601" {
+		return Output{Refusal: first.refusal, Fatal: first.refusal.ends || first.refusal.Kind == Unauthenticated}, true
 	}
 	fatal := r.Error.Severity == "FATAL" || r.Error.Severity == "PANIC"
 	if first.sqlstate == "57014" && s.timedOut.Swap(false) {
