@@ -7,7 +7,7 @@ PACKAGES ?= ./...
 MCP_SERVERS ?= $(or $(TMPDIR),/tmp)/interlock-mcp-servers
 TOOL      = $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help setup build demo test lint bench bench-mcp bench-audit soak clients microbench oracle regress conformance clients-mcp vuln fmt clean
+.PHONY: help setup build demo test lint bench bench-mcp bench-audit soak clients clients-suites microbench oracle regress conformance clients-mcp vuln fmt clean
 
 help:
 	@echo 'make demo    start a throwaway PostgreSQL with sample data and InterLock in front of it'
@@ -19,6 +19,7 @@ help:
 	@echo 'make bench-audit  searches in an audit log of ten million requests (ten minutes, 3 GB)'
 	@echo 'make soak    mixed clients, refusals, cancels and kills for SOAK=10m, then what is left of them'
 	@echo 'make clients psql, drivers in seven languages and ORMs through the demo; CLIENTS="node java" chooses'
+	@echo 'make clients-suites  the test suites of pgx, lib/pq and node-postgres directly and through the gateway; SUITES="pq" chooses'
 	@echo 'make microbench  what the parts cost'
 	@echo 'make oracle  PostgreSQL judges the analyser, for an hour: 100,000 invented statements, its own regression tests'
 	@echo 'make regress PostgreSQL'\''s own regression tests directly and through the gateway, byte for byte; about ten minutes'
@@ -64,6 +65,10 @@ clients: build
 		odbc-postgresql libpostgresql-jdbc-java default-jdk-headless nodejs npm
 	$(GO) build -o bin/bench ./internal/bench
 	@bin/interlock demo -- testdata/clients/run $(CLIENTS)
+
+clients-suites: build
+	@.ci/setup python3 curl nodejs npm
+	@testdata/clients/suites/run $(SUITES)
 
 microbench: setup
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
