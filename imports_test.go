@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"sqlgov/labels":     {"catalog", "redact", "sqlgov/policy"},
 	"sqlgov/introspect": {"catalog", "sqlgov/analyze", "sqlgov/policy"},
 	"sqlgov":            {"audit", "catalog", "internal/lru", "internal/ratelimit", "redact", "sqlgov/analyze", "sqlgov/introspect", "sqlgov/policy"},
-	"pgwire":            {"sqlgov"},
+	"pgwire":            {"internal/sockets", "sqlgov"},
 	"mcp":               {"catalog", "sqlgov"},
 
 	"internal/admin":     {"sqlgov"},
@@ -33,12 +33,13 @@ var allowed = map[string][]string{
 	"internal/cluster":   {},
 	"internal/lru":       {},
 	"internal/ratelimit": {},
+	"internal/sockets":   {},
 	"internal/shared":    {"internal/ratelimit"},
 	"internal/breaker":   {"sqlgov", "sqlgov/policy"},
 	"internal/config":    {"redact", "sqlgov/policy"},
 	"internal/identity":  {"sqlgov"},
 	"internal/store":     {"audit", "catalog", "sqlgov", "sqlgov/policy"},
-	"internal/upstream":  {"catalog", "sqlgov", "sqlgov/policy"},
+	"internal/upstream":  {"catalog", "internal/sockets", "sqlgov", "sqlgov/policy"},
 
 	// Only tests and the bench import these five; gateway puts all parts together, for cmd and for tests.
 	"internal/oracle":      {"catalog"},
@@ -47,7 +48,7 @@ var allowed = map[string][]string{
 	"internal/bench":       {"audit", "internal/cluster", "internal/tally"}, // a program of its own
 	"internal/tally":       {"audit", "internal/upstream", "sqlgov/analyze"},
 	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
-	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared",
+	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared", "internal/sockets",
 		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
 	"cmd/interlock": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",
 		"internal/store", "internal/upstream", "sqlgov", "sqlgov/analyze", "sqlgov/labels", "sqlgov/policy"},

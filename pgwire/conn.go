@@ -17,7 +17,6 @@ import (
 
 const (
 	lastMoment = time.Second      // for a client to take a last message
-	settleTime = time.Second      // for replies that are under way when a client says goodbye or garbage
 	drainTime  = 10 * time.Second // for a client to take the replies of an upstream that is gone
 	lingerTime = 500 * time.Millisecond
 	lingerSize = 1 << 20

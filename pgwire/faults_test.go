@@ -21,6 +21,7 @@ func TestConnectionsThatBreak(t *testing.T) {
 			"client gone mid-result":      goneMidResult,
 			"client gone mid-COPY":        goneMidCopy,
 			"client gone mid-transaction": goneMidTransaction,
+			"goodbye mid-statement":       goneWithGoodbye,
 			"client gone mid-pipeline":    goneMidPipeline,
 			"server killed mid-result":    killedMidResult,
 			"server killed mid-write":     killedMidWrite,
@@ -87,6 +88,14 @@ func succeeds(t *testing.T, conn *pgconn.PgConn, sql string) {
 
 func goneMidResult(t *testing.T, _ *gatewaytest.Gateway, conn *pgconn.PgConn) {
 	firstRow(t, conn)
+	conn.Conn().Close()
+}
+
+// goneWithGoodbye says goodbye behind a statement that would go on for long.
+func goneWithGoodbye(t *testing.T, g *gatewaytest.Gateway, conn *pgconn.PgConn) {
+	conn.Exec(t.Context(), "insert into t select 1 from pg_sleep(600)")
+	settles(t, func() bool { return running(t, g, "insert into t select 1 from pg_sleep(600)") == 1 })
+	conn.Conn().Write([]byte{'X', 0, 0, 0, 4})
 	conn.Conn().Close()
 }
 

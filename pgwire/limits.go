@@ -3,6 +3,7 @@ package pgwire
 import (
 	"time"
 
+	"interlock/internal/sockets"
 	"interlock/sqlgov"
 )
 
@@ -12,6 +13,10 @@ type Limits struct {
 	StartupTime time.Duration
 	// IdleTime ends a session that has asked nothing for so long outside a transaction; never.
 	IdleTime time.Duration
+	// SettleTime is how long a statement that is under way may go on after its client has said goodbye; 500 ms.
+	SettleTime time.Duration
+	// Peer bounds how long a client may be silent that has vanished or does not read; 2 and 10 minutes.
+	Peer sockets.Bounds
 	// Connections is the number of sessions; 1000. A connection that comes to cancel does not count.
 	Connections int
 	// PerIdentity is the number of sessions of one identity; 500.
@@ -31,6 +36,16 @@ const smallMessage = 10_000
 func (l Limits) withDefaults() Limits {
 	if l.StartupTime <= 0 {
 		l.StartupTime = 30 * time.Second
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&l.SettleTime, 500 * time.Millisecond}, {&l.Peer.Idle, 2 * time.Minute}, {&l.Peer.Stalled, 10 * time.Minute},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
 	}
 	for _, d := range []struct {
 		field *int

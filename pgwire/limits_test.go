@@ -362,7 +362,7 @@ func TestGoneClientStopsStatement(t *testing.T) {
 // What was asked before the goodbye is done, as by PostgreSQL.
 func TestGoodbyeWaitsForStatement(t *testing.T) {
 	dsn := pgtest.Start(t).Database(t, "create table t (id int)")
-	d := startDoor(t, dsn)
+	d := startDoor(t, dsn, func(s *Server) { s.Limits.SettleTime = time.Minute })
 	raw := rawSession(t, d.dsn("sslmode=disable"))
 	raw.Conn.Write(append(message('Q', "insert into t select 1 from pg_sleep(0.3)\x00"), message('X', "")...))
 	raw.Conn.Close()

@@ -45,13 +45,13 @@ func (c *conn) conclude(ctx context.Context, why error) {
 	case errors.Is(why, errLost):
 		c.wait(ctx, drainTime, func() bool { return false })
 	case errors.As(why, &r):
-		c.wait(ctx, settleTime, c.settled)
+		c.wait(ctx, c.srv.limits.SettleTime, c.settled)
 		if r.Kind == sqlgov.InvalidInput {
 			c.srv.Core.RecordRefusal(context.WithoutCancel(ctx), c.caller, c.source, r)
 		}
 		c.final.Store(r)
 	case errors.Is(why, errTerminated):
-		c.wait(ctx, settleTime, c.settled)
+		c.wait(ctx, c.srv.limits.SettleTime, c.settled)
 		c.final.Store(farewell)
 	default:
 		c.final.Store(farewell)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"interlock/internal/sockets"
 	"interlock/sqlgov"
 
 	"github.com/rs/zerolog"
@@ -92,7 +93,9 @@ func (s *Server) track(l net.Listener) bool {
 
 // start serves a connection in a goroutine of its own, which Shutdown waits for.
 func (s *Server) start(raw net.Conn) {
-	keepAlive(raw)
+	if err := sockets.Watch(raw, s.limits.Peer); err != nil { // it has gone already
+		s.Log.Debug().Err(err).Msg("PostgreSQL client")
+	}
 	c := newConn(s, raw)
 	if !s.join(c) {
 		raw.Close()
@@ -102,13 +105,6 @@ func (s *Server) start(raw net.Conn) {
 		defer s.leave(c)
 		c.serve(s.base)
 	}()
-}
-
-// keepAlive finds a client that has vanished without a word in about two minutes.
-func keepAlive(raw net.Conn) {
-	if t, ok := raw.(*net.TCPConn); ok {
-		t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second, Interval: 15 * time.Second, Count: 4})
-	}
 }
 
 // Shutdown stops accepting, turns away who has not logged in yet, and ends each session as soon as it owes its client nothing and

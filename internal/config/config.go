@@ -103,6 +103,8 @@ type Limits struct {
 	UpstreamIdleTimeout    time.Duration `json:"upstream_idle_timeout"`
 	UpstreamLifetime       time.Duration `json:"upstream_lifetime"`
 	ShutdownTimeout        time.Duration `json:"shutdown_timeout"`
+	PeerIdleTimeout        time.Duration `json:"peer_idle_timeout"`
+	PeerStalledTimeout     time.Duration `json:"peer_stalled_timeout"`
 	// StrangerFailures is how many requests of one client address that prove no identity are recorded each minute.
 	StrangerFailures int `json:"stranger_failures"`
 }

@@ -201,6 +201,8 @@ func limitsShape(l *Limits) shape {
 			{"upstream_idle_timeout", duration(&l.UpstreamIdleTimeout, "A pooled connection that is not used for so long is closed.", time.Second, day, 5*time.Minute)},
 			{"upstream_lifetime", duration(&l.UpstreamLifetime, "A pooled connection is closed after so long.", time.Second, 30*day, time.Hour)},
 			{"shutdown_timeout", duration(&l.ShutdownTimeout, "What still runs so long after a request to stop is cancelled.", 0, time.Hour, 30*time.Second)},
+			{"peer_idle_timeout", duration(&l.PeerIdleTimeout, "A TCP connection, to a client of the PostgreSQL door or to a server, ends when the other end has vanished and nothing has been sent to it for so long.", 10*time.Second, day, 2*time.Minute)},
+			{"peer_stalled_timeout", duration(&l.PeerStalledTimeout, "Such a connection ends when what was sent is not acknowledged for so long, or not taken because the other end does not read.", 10*time.Second, day, 10*time.Minute)},
 			{"stranger_failures", integer(&l.StrangerFailures, "Requests and logins a minute from one client address that fail for want of a valid key and are recorded one by one. "+
 				"More are turned away without a record of their own; how many they were is recorded.", bounds{1, 1_000_000, 60})},
 		},

@@ -24,6 +24,7 @@ import (
 	"interlock/internal/config"
 	"interlock/internal/identity"
 	"interlock/internal/shared"
+	"interlock/internal/sockets"
 	"interlock/internal/store"
 	"interlock/internal/upstream"
 	"interlock/mcp"
@@ -184,6 +185,7 @@ func NewUpstream(cfg *config.Config) (*upstream.Pool, error) {
 		WaitTimeout: cfg.Limits.UpstreamWaitTimeout,
 		IdleTimeout: cfg.Limits.UpstreamIdleTimeout,
 		Lifetime:    cfg.Limits.UpstreamLifetime,
+		Peer:        sockets.Bounds{Idle: cfg.Limits.PeerIdleTimeout, Stalled: cfg.Limits.PeerStalledTimeout},
 	})
 }
 
@@ -228,6 +230,7 @@ func (g *Gateway) buildDoors() error {
 		Limits: pgwire.Limits{
 			StartupTime:     limits.LoginTimeout,
 			IdleTime:        limits.IdleTimeout,
+			Peer:            sockets.Bounds{Idle: limits.PeerIdleTimeout, Stalled: limits.PeerStalledTimeout},
 			Connections:     limits.MaxConnections,
 			PerIdentity:     limits.MaxConnectionsPerIdentity,
 			Unauthenticated: limits.MaxUnauthenticated,

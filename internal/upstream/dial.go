@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"interlock/internal/sockets"
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 
@@ -38,8 +39,9 @@ type target struct {
 	server  policy.Server
 	servers *servers // what is known of all servers of the source
 	several bool     // there is more than one
-	want    string   // which kind of server will do
-	probing bool     // the connection is for asking what the server is
+	peer    sockets.Bounds
+	want    string // which kind of server will do
+	probing bool   // the connection is for asking what the server is
 }
 
 // targets returns how to reach each server of a source.
@@ -57,7 +59,7 @@ func (p *Pool) targets(src *policy.SourceSpec) ([]*target, error) {
 	known := &p.slots(src).servers
 	targets := make([]*target, len(all))
 	for i, server := range all {
-		t := &target{spec: src.Upstream.On(server), password: password, server: server, servers: known, several: len(all) > 1}
+		t := &target{spec: src.Upstream.On(server), password: password, server: server, servers: known, several: len(all) > 1, peer: p.cfg.Peer}
 		if t.tls, err = tlsConfig(&t.spec, p.cfg.Secret); err != nil {
 			return nil, &sqlgov.OpenError{Reason: sqlgov.OpenTLS, Err: fmt.Errorf("source %s: %w", src.ID, err)}
 		}
@@ -81,6 +83,10 @@ func (t *target) dial(ctx context.Context, network, address string) (net.Conn, e
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, network, address)
 	if err != nil {
+		return nil, &dialError{sqlgov.OpenUnreachable, err}
+	}
+	if err := sockets.Watch(raw, t.peer); err != nil {
+		_ = raw.Close()
 		return nil, &dialError{sqlgov.OpenUnreachable, err}
 	}
 	if t.tls == nil {

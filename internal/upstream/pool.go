@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"interlock/catalog"
+	"interlock/internal/sockets"
 	"interlock/sqlgov/policy"
 
 	"github.com/jackc/pgx/v5"
@@ -26,6 +27,8 @@ type Config struct {
 	IdleTimeout time.Duration
 	// Lifetime is how long a pooled connection is used; 1 hour.
 	Lifetime time.Duration
+	// Peer bounds how long a server may be silent that has vanished or does not read; 2 and 10 minutes.
+	Peer sockets.Bounds
 	// MaxMessage bounds one message of a server in bytes; 1 GiB - 1, which is what PostgreSQL itself can send.
 	MaxMessage int
 }
@@ -35,6 +38,8 @@ func (c *Config) setDefaults() {
 	defaultTo(&c.WaitTimeout, 10*time.Second)
 	defaultTo(&c.IdleTimeout, 5*time.Minute)
 	defaultTo(&c.Lifetime, time.Hour)
+	defaultTo(&c.Peer.Idle, 2*time.Minute)
+	defaultTo(&c.Peer.Stalled, 10*time.Minute)
 	defaultTo(&c.MaxMessage, 1<<30-1)
 }
 
