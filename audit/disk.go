@@ -102,10 +102,13 @@ func (l *Log) flush() error {
 	return l.settle(err)
 }
 
-// store brings the journal to the segment, half by half.
+// store brings what is in the journal now to the segment, half by half. What comes meanwhile waits for the next time.
 func (l *Log) store() error {
+	l.mu.Lock()
+	last := l.seq
+	l.mu.Unlock()
 	for {
-		b, ok, err := l.next()
+		b, ok, err := l.next(last)
 		if err != nil || !ok {
 			return err
 		}
@@ -122,8 +125,9 @@ func (l *Log) store() error {
 	}
 }
 
-// next returns what has to be brought to the disk next, if anything: the half that could not be before, if there is one.
-func (l *Log) next() (b batch, ok bool, err error) {
+// next returns what has to be brought to the disk next, if there is anything up to an entry that is not there: the half that
+// could not be before, if there is one.
+func (l *Log) next(last uint64) (b batch, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -131,7 +135,7 @@ func (l *Log) next() (b batch, ok bool, err error) {
 		return batch{bytes: l.journal.other(), last: l.pendingTo}, true, nil
 	case l.large != nil:
 		return batch{l.large, l.largeIs, true}, true, nil
-	case l.journal.filled() == 0:
+	case l.journal.filled() == 0 || l.onDisk.seq >= last:
 		return batch{}, false, nil
 	}
 	l.hurried = false
