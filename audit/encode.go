@@ -131,6 +131,7 @@ func (j *Judgement) encode() ([]byte, error) {
 	b = appendStrings(b, "reads", j.Reads)
 	b = appendStrings(b, "writes", j.Writes)
 	b = appendStrings(b, "functions", j.Functions)
+	b = appendStrings(b, "labels", j.Labels)
 	b = appendStrings(b, "channels", j.Channels)
 	b = appendString(b, "verdict", j.Verdict)
 	b, err := appendRaw(b, "reasons", j.Reasons)

@@ -24,6 +24,7 @@ type Filter struct {
 	Table string
 	// Column is "schema.table.column", or the end of it from a dot on: "table.column", "column".
 	Column   string
+	Label    string // of a column that was read or written
 	Verdict  string
 	Status   Status
 	SQLState string
@@ -121,6 +122,9 @@ func ClientHost(address string) string {
 func equal(want, got string) bool { return want == "" || want == got }
 
 func (f *Filter) touches(j *Judgement) bool {
+	if f.Label != "" && !slices.Contains(j.Labels, f.Label) {
+		return false
+	}
 	if f.Table == "" && f.Column == "" {
 		return true
 	}

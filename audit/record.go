@@ -66,6 +66,7 @@ type Judgement struct {
 	// Writes has an action, a space and a name like those in Reads: "insert crm.orders.id", "delete crm.orders".
 	Writes    []string `json:"writes,omitempty"`
 	Functions []string `json:"functions,omitempty"`
+	Labels    []string `json:"labels,omitempty"`   // of the columns that it reads or writes, by the governance document
 	Channels  []string `json:"channels,omitempty"` // with the action in front: "listen orders"; without a name where that is known only at run time
 	Verdict   string   `json:"verdict,omitempty"`
 	// Reasons is the decision's reasons as JSON.

@@ -26,6 +26,7 @@ func searchLog(t *testing.T) (Config, []string) {
 		all = append(all, rec.ID)
 		if i%3 == 0 {
 			rec.Verdict, rec.Reads = "refuse", []string{"crm.customers.ssn", "sales.orders"}
+			rec.Labels = []string{"pii", "money"}
 			must(t, l.Request(ctx, rec, &Outcome{Status: Refused, SQLState: "42501"}))
 			continue
 		}
@@ -58,6 +59,8 @@ func TestSearch(t *testing.T) {
 		{"table", Filter{Table: "sales.orders"}, func(i int) bool { return i%3 == 0 }},
 		{"table of any schema", Filter{Table: "customers"}, func(int) bool { return true }},
 		{"column", Filter{Column: "crm.customers.ssn"}, func(i int) bool { return i%3 == 0 }},
+		{"label", Filter{Label: "money"}, func(i int) bool { return i%3 == 0 }},
+		{"unknown label", Filter{Label: "mone"}, func(int) bool { return false }},
 		{"end of a column", Filter{Column: "name"}, func(i int) bool { return i%3 != 0 }},
 		{"column of a table", Filter{Table: "crm.customers", Column: "id"}, func(i int) bool { return i%3 != 0 }},
 		{"a table is no column", Filter{Column: "orders"}, func(int) bool { return false }},

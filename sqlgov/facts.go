@@ -181,18 +181,19 @@ func (j *judged) decide(a *admission) *ruledDecision {
 	if d, ok := decisions.Load(a.caller.Identity); ok && d.(*ruledDecision).rules == a.rules {
 		return d.(*ruledDecision)
 	}
-	d := a.ruled(a.rules.Decide(a.input(j.facts)))
+	in := a.input(j.facts)
+	d := a.ruled(a.rules.Decide(in), a.rules.Labels(in))
 	d.needs = needsOf(d.Decision)
 	decisions.Store(a.caller.Identity, d)
 	return d
 }
 
-// ruled is a decision on the admission's facts with what the audit log says of it.
-func (a *admission) ruled(decision *policy.Decision) *ruledDecision {
+// ruled is a decision on the admission's facts, which have labels, with what the audit log says of it.
+func (a *admission) ruled(decision *policy.Decision, labels []string) *ruledDecision {
 	d := &ruledDecision{Decision: decision, rules: a.rules, judgement: &audit.Judgement{}}
 	a.nameVersions(d.judgement)
 	a.judged.fill(d.judgement)
-	d.judgement.Verdict = string(d.Verdict)
+	d.judgement.Verdict, d.judgement.Labels = string(d.Verdict), labels
 	if d.Verdict != policy.Refused {
 		d.footing = a.rules.Footing(a.input(a.judged.facts))
 	}

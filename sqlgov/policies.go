@@ -30,7 +30,7 @@ func (d *ruledDecision) settle(a *admission) *ruledDecision {
 	}
 	decision := a.rules.Settle(d.Decision, a.input(a.judged.facts), policy.Circumstances{
 		Now: a.started, Address: hostOf(a.caller.ClientAddr), Application: a.caller.Application})
-	return a.ruled(decision)
+	return a.ruled(decision, d.judgement.Labels)
 }
 
 // hostOf is the address without the port.

@@ -2,6 +2,7 @@ package sqlgov_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,27 @@ func TestPoliciesThroughBothDoors(t *testing.T) {
 	}
 	if got := (&tool{url: g.MCP, key: g.Key("bot")}).run(t.Context(), step{Q: "select ssn from c"}); got.state != "42501" || !strings.Contains(got.message, "could not be evaluated") {
 		t.Errorf("an attribute that is missing must refuse: %+v", got)
+	}
+	labelled(t, g)
+}
+
+// labelled checks that the log finds who touched a label, by a view as well, and no others.
+func labelled(t *testing.T, g *gatewaytest.Gateway) {
+	t.Helper()
+	found := map[string]bool{}
+	for _, v := range g.Records(audit.Filter{Label: "pii"}) {
+		found[v.Statement] = true
+		if !slices.Contains(v.Labels, "pii") || strings.HasPrefix(v.Statement, "select id from c limit") {
+			t.Errorf("%s has the labels %q", v.Statement, v.Labels)
+		}
+	}
+	for _, sql := range []string{"select ssn from c", "select number from v", "delete from c where id = $1"} {
+		if !found[sql] {
+			t.Errorf("%s is not found by its label", sql)
+		}
+	}
+	if all := g.Records(audit.Filter{Text: "select pg_sleep"}); len(all) == 0 || len(all[0].Labels) > 0 {
+		t.Errorf("a statement without a labelled column: %d records", len(all))
 	}
 }
 

@@ -38,6 +38,7 @@ func (f *auditFilter) bind(cmd *cobra.Command) {
 	fl.StringVar(&f.Session, "session", "", "session id")
 	fl.StringVar(&f.Table, "table", "", "table read or written: schema.table, or table")
 	fl.StringVar(&f.Column, "column", "", "column read or written: schema.table.column, or the end of it")
+	fl.StringVar(&f.Label, "label", "", "label of a column read or written")
 	fl.StringVar(&f.Verdict, "verdict", "", "allow or refuse")
 	fl.StringVar(&f.status, "status", "", "ok, refused, failed, canceled, unknown, running or unfinished")
 	fl.StringVar(&f.SQLState, "sqlstate", "", "SQLSTATE of the outcome")

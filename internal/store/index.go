@@ -26,7 +26,7 @@ var indexSchema string
 const IndexName = "audit-index.db"
 
 // indexVersion is written into the database. One of another version is made anew.
-const indexVersion = 4
+const indexVersion = 5
 
 // Index finds requests in an audit log. It is safe for concurrent use; one process at a time writes it.
 type Index struct {

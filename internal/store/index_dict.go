@@ -153,7 +153,7 @@ func (w *indexWriter) newShape(digest, members []byte) (int64, error) {
 		return 0, err
 	}
 	tables, columns := j.Names()
-	for what, names := range map[string][]string{"table": tables, "column": columns} {
+	for what, names := range map[string][]string{"table": tables, "column": columns, "label": j.Labels} {
 		for _, n := range names {
 			if err := w.exec("insert or ignore into touch values (?, ?, ?)", n, what, id); err != nil {
 				return 0, err

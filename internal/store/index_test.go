@@ -46,6 +46,9 @@ func generate(t testing.TB, dir string, n int) *generated {
 				Fingerprint: fmt.Sprintf("%016x", i*7919), Kinds: []string{"select"}, Verdict: verdict,
 				Reads:   []string{table + ".id", table + ".name", fmt.Sprintf("%s.amount_%d", table, i), table + ".region"},
 				Reasons: json.RawMessage(`[{"effect":"allow","role":"analyst","line":12}]`)}
+			if i%5 == 0 {
+				judgements[i][k].Labels = []string{"pii", "label of " + strconv.Itoa(i%10)}
+			}
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -156,7 +159,7 @@ func compareWithLog(t *testing.T, g *generated, indexes map[string]*Index) {
 	first := ids(t, func(y func(audit.View) bool) error { return audit.Search(ctx, g.config.Dir, audit.Filter{Limit: 1}, y) })
 	filters := []audit.Filter{
 		{}, {Identity: "user3"}, {Identity: "nobody"}, {Source: "source1", Status: audit.Refused}, {Table: "s1.table_1"}, {Table: "table_8"},
-		{Column: "region", Identity: "user1"}, {Column: "s0.table_7.amount_7"}, {Column: "amount_14"}, {Session: "S7"}, {SQLState: "42501"}, {Verdict: "refuse", Source: "source0"},
+		{Column: "region", Identity: "user1"}, {Column: "s0.table_7.amount_7"}, {Column: "amount_14"}, {Label: "pii"}, {Label: "label of 5", Identity: "user1"}, {Label: "none"}, {Session: "S7"}, {SQLState: "42501"}, {Verdict: "refuse", Source: "source0"},
 		{Text: "AMOUNT_12 "}, {Fingerprint: fmt.Sprintf("%016x", 7919*4)}, {Door: "mcp", Identity: "user2"}, {Door: "admin"}, {Client: "10.1.1.7"}, {Client: "10.1.1.0:57"}, {Kind: "denied", Identity: "user0"}, {Kind: "select", Source: "source4"},
 		{Since: g.from.Add(30 * 24 * time.Hour), Until: g.from.Add(31 * 24 * time.Hour)}, {Identity: "user2", Since: g.from.Add(80 * 24 * time.Hour)},
 		{Event: "log.opened"}, {Events: true, Identity: "user5"}, {ID: first[0][:26]}, {Application: "psql", Identity: "user9"},

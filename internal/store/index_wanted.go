@@ -87,7 +87,7 @@ func (w *wanted) dictionaries(ctx context.Context, db queryer, f *audit.Filter) 
 	if f.Text != "" {
 		shape.add("instr(folded, ?) > 0", strings.ToLower(f.Text))
 	}
-	for what, name := range map[string]string{"table": f.Table, "column": f.Column} {
+	for what, name := range map[string]string{"table": f.Table, "column": f.Column, "label": f.Label} {
 		if name != "" {
 			shape.add("id in (select shape from touch where name = ? and what = '"+what+"')", name)
 		}

@@ -244,6 +244,20 @@ type label struct {
 	resources []Resource
 }
 
+// Labels are the labels of the columns that statements touch, each once, in the order of the governance document.
+func (r *Ruleset) Labels(in Input) (names []string) {
+	for i := range r.policies.labels {
+		l := &r.policies.labels[i]
+		if slices.ContainsFunc(in.Facts.Statements, func(s analyze.Statement) bool {
+			q := question{statement: &s, index: in.Catalog}
+			return q.labelled(l)
+		}) {
+			names = append(names, l.name)
+		}
+	}
+	return names
+}
+
 // labelled reports if a label is on a column that the statement touches, or on a whole table of which it touches none.
 func (q *question) labelled(l *label) bool {
 	found := false
