@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"interlock/audit"
+	"interlock/sqlgov/analyze"
 )
 
 // Next returns what the client is to see next. It blocks until the server has sent something. io.EOF means that the
@@ -171,10 +173,10 @@ func (s *Session) takeParameter(r *Reply) (Output, bool) {
 func (s *Session) takeNotice(r *Reply) (Output, bool) {
 	o := s.front()
 	r = o.placed(r)
-	if o == nil || o.run == nil || !o.run.withholds() && !o.run.moved() {
-		return Output{Frame: r.Frame}, true
+	if run := s.discretion(o); run != nil {
+		return Output{Error: run.reduce(run.placed(r.Error)), Notice: true}, true
 	}
-	return Output{Error: o.run.reduce(o.run.placed(r.Error)), Notice: true}, true
+	return Output{Frame: r.Frame}, true
 }
 
 // takeReady ends a segment.
@@ -197,6 +199,9 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 	s.names.settle(s.ended)
 	s.shape.end(r.TxStatus)
 	s.txStatus = r.TxStatus
+	if s.discreet != nil && r.TxStatus == 'I' && s.discreet.segment <= s.ended {
+		s.discreet = nil
+	}
 	s.timedOut.Store(false)
 	ended := s.ended
 	s.progress.Broadcast()
@@ -234,8 +239,9 @@ func trailing(effects []effect) []effect {
 // in for a refused one becomes the refusal; the session of a key that is no longer good ends with it.
 func (s *Session) takeError(r *Reply) (Output, bool) {
 	skipped := s.skip()
-	if len(skipped) == 0 {
-		return Output{Frame: r.Frame, Fatal: r.Error.Severity == "FATAL"}, true
+	fatal := r.Error.Severity == "FATAL" || r.Error.Severity == "PANIC"
+	if len(skipped) == 0 { // what a Sync ends, or nothing of the client's
+		return s.tell(s.deferred(), r, fatal), true
 	}
 	first := skipped[0]
 	if first.asks() && r.Error.SQLState == RecheckFailed {
@@ -250,14 +256,48 @@ func (s *Session) takeError(r *Reply) (Output, bool) {
 	if first.refusal != nil && r.Error.SQLState == "42601" {
 		return Output{Refusal: first.refusal, Fatal: first.refusal.ends || first.refusal.Kind == Unauthenticated}, true
 	}
-	fatal := r.Error.Severity == "FATAL" || r.Error.Severity == "PANIC"
 	if first.sqlstate == "57014" && s.timedOut.Swap(false) {
 		return Output{Refusal: first.timeout(), Fatal: fatal}, true
 	}
-	if first.run != nil && (first.run.withholds() || first.run.moved()) {
-		return Output{Error: first.run.reduce(first.run.placed(r.Error)), Fatal: fatal}, true
+	return s.tell(s.discretion(first), r, fatal), true
+}
+
+// tell is an error as the client may see it; run decides that, if it is not nil.
+func (s *Session) tell(run *admission, r *Reply, fatal bool) Output {
+	if run == nil {
+		return Output{Frame: r.Frame, Fatal: fatal}
 	}
-	return Output{Frame: r.Frame, Fatal: fatal}, true
+	return Output{Error: run.reduce(run.placed(r.Error)), Fatal: fatal}
+}
+
+// discretion returns the statement that decides what the client may see of an error or notice, nil if it may see all. What
+// ends a transaction runs what was deferred in it, whose errors are about the statements before.
+func (s *Session) discretion(o *op) *admission {
+	if o == nil {
+		return nil
+	}
+	if o.run != nil && (o.run.withholds() || o.run.moved()) {
+		return o.run
+	}
+	if o.kind != opSync && !o.commits() {
+		return nil
+	}
+	return s.deferred()
+}
+
+// deferred returns the newest statement of the transaction about which errors are told without detail, nil if there is none.
+func (s *Session) deferred() *admission {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.discreet == nil {
+		return nil
+	}
+	return s.discreet.run
+}
+
+// commits reports if a message has a statement that ends a transaction well.
+func (o *op) commits() bool {
+	return o.run != nil && slices.ContainsFunc(o.run.judged.facts.Statements, func(st analyze.Statement) bool { return st.Kind == analyze.Commit })
 }
 
 // skip takes from the queue the message that failed and those that the server skips because of it: all up to the next

@@ -46,6 +46,7 @@ type Session struct {
 	// withholding is set when the server does not skip by itself, so that what it should skip must not be sent.
 	withholding bool
 	timedOut    atomic.Bool // what runs was cancelled because it has run for too long
+	discreet    *op         // the newest message of the transaction whose errors are told without detail; nil if there is none
 	broken      error
 	names       namespace
 	shape       shape
@@ -365,6 +366,9 @@ func (s *Session) enqueue(o *op) error {
 		s.shape.send(o)
 		if o.copy.expected > 0 {
 			s.copies = o
+		}
+		if o.run != nil && o.run.withholds() {
+			s.discreet = o
 		}
 		if o.parts == nil && slices.ContainsFunc(o.effects, func(e effect) bool { return e.forget == allStatements }) {
 			s.dropRecheck()
