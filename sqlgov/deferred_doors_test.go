@@ -51,6 +51,13 @@ func TestDeferredErrors(t *testing.T) {
 			}
 			return nil
 		},
+		"wanting it checked": func(c *pgx.Conn) error {
+			_, err := c.PgConn().Exec(t.Context(), "begin; set constraints all deferred; "+insert).ReadAll()
+			if err == nil {
+				_, err = c.PgConn().Exec(t.Context(), "set constraints all immediate").ReadAll()
+			}
+			return err
+		},
 		"end of a Query": func(c *pgx.Conn) error {
 			_, err := c.PgConn().Exec(t.Context(), insert+"; select 1").ReadAll()
 			return err

@@ -295,9 +295,9 @@ func (s *Session) deferred() *admission {
 	return s.discreet.run
 }
 
-// commits reports if a message has a statement that ends a transaction well.
+// commits reports if a message has a statement that runs what was deferred: one that ends a transaction well, or wants it checked.
 func (o *op) commits() bool {
-	return o.run != nil && slices.ContainsFunc(o.run.judged.facts.Statements, func(st analyze.Statement) bool { return st.Kind == analyze.Commit })
+	return o.run != nil && slices.ContainsFunc(o.run.judged.facts.Statements, func(st analyze.Statement) bool { return st.Kind == analyze.Commit || st.Kind == analyze.Constrain })
 }
 
 // skip takes from the queue the message that failed and those that the server skips because of it: all up to the next

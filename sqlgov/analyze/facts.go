@@ -42,6 +42,7 @@ const (
 	Lock       Kind = "lock"    // LOCK TABLE
 	Listen     Kind = "listen"
 	Unlisten   Kind = "unlisten"
+	Constrain  Kind = "set constraints"
 	Notify     Kind = "notify"
 	Empty      Kind = "empty" // no statement at all: "", "-- ping", ";"
 	Raw        Kind = "raw"   // runs without being understood; see RawFacts

@@ -58,6 +58,10 @@ func (a *analysis) statement(n *pg.Node) {
 	case *pg.Node_ListenStmt:
 		a.out.Kind = Listen
 		a.channel(x.ListenStmt.Conditionname, Listening)
+	case *pg.Node_ConstraintsSetStmt:
+		if a.out.Kind = Constrain; len(x.ConstraintsSetStmt.Constraints) > 0 { // it would tell which there are
+			unsupported(-1, "SET CONSTRAINTS of other than ALL is")
+		}
 	case *pg.Node_UnlistenStmt:
 		a.out.Kind = Unlisten
 	case *pg.Node_NotifyStmt:

@@ -88,7 +88,7 @@ func verdictGroups() []map[string]Verdict {
 			"json_array_constructor", "json_array_query_constructor", "json_agg_constructor", "json_object_agg",
 			"json_array_agg", "json_is_predicate", "json_constructor_expr"),
 		verdicts(Governed, "ACCESS SHARE as reading the tables, ROW SHARE and ROW EXCLUSIVE as updating them; no other modes, no views", "lock_stmt"),
-		refused("changes how constraints are checked", "constraints_set_stmt"),
+		verdicts(Session, "ALL of them, not by name", "constraints_set_stmt"),
 		verdicts(Governed, "the channel; notifications are held against the roles again when they come", "notify_stmt", "listen_stmt", "unlisten_stmt"),
 		refused(code, "do_stmt", "call_stmt", "load_stmt", "plassign_stmt"),
 		refused(upkeep, "vacuum_stmt", "cluster_stmt", "reindex_stmt", "check_point_stmt", "refresh_mat_view_stmt"),

@@ -65,7 +65,7 @@ comment on table t is 'x'
 security label on table t is 'x'
 create extension x
 create function f() returns int language sql as 'select 1'
-set constraints all deferred
+set constraints x deferred
 alter system set x = 1
 create database d
 prepare transaction 'x'

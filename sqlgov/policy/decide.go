@@ -85,7 +85,7 @@ var statementKinds = append([]analyze.Kind{analyze.Prepare, analyze.Execute, ana
 // plainKinds are those that carry no other statement.
 var plainKinds = []analyze.Kind{analyze.Select, analyze.Insert, analyze.Update, analyze.Delete, analyze.Merge, analyze.Truncate,
 	analyze.Begin, analyze.Commit, analyze.Rollback, analyze.Savepoint, analyze.Release, analyze.Set, analyze.Show, analyze.Discard,
-	analyze.Deallocate, analyze.Close, analyze.Lock, analyze.Listen, analyze.Unlisten, analyze.Notify, analyze.Empty, analyze.Raw}
+	analyze.Deallocate, analyze.Close, analyze.Lock, analyze.Listen, analyze.Unlisten, analyze.Notify, analyze.Constrain, analyze.Empty, analyze.Raw}
 
 func (j *judge) statement(s *analyze.Statement) {
 	if !slices.Contains(statementKinds, s.Kind) {
