@@ -121,6 +121,27 @@ func TestEntryLargerThanTheJournal(t *testing.T) {
 	}
 }
 
+// TestJournalOfAnotherSize: a log goes on with a smaller journal, and with a larger one.
+func TestJournalOfAnotherSize(t *testing.T) {
+	cfg := slowly(t)
+	for i, size := range []int64{256 << 10, 64 << 10, 512 << 10} {
+		cfg.JournalBytes = size
+		l := mustOpen(t, cfg)
+		ids := run(t, l, 3)
+		if v, err := Find(ctx, cfg.Dir, ids[2]); err != nil || v.Status != OK {
+			t.Errorf("%d bytes: %v, %v", size, v.Status, err)
+		}
+		if r := verifyOK(t, cfg); r.Entries != uint64(7*(i+1)) {
+			t.Errorf("%d bytes: %d entries, want %d", size, r.Entries, 7*(i+1))
+		}
+		if i == 0 {
+			cfg = killed(t, l.cfg)
+			continue
+		}
+		mustClose(t, l)
+	}
+}
+
 // TestReadersMeetTheJournal reads while entries pass through a small journal: nothing is ever missing or there twice.
 func TestReadersMeetTheJournal(t *testing.T) {
 	cfg := testConfig(t)

@@ -22,8 +22,12 @@ func openMapping(path string, size int) (*mapping, error) {
 	}
 	m := &mapping{file: f}
 	info, err := f.Stat()
-	if err == nil && info.Size() < int64(size) {
+	switch {
+	case err != nil:
+	case info.Size() < int64(size):
 		_, err = f.WriteAt(make([]byte, int64(size)-info.Size()), info.Size())
+	case info.Size() > int64(size):
+		err = f.Truncate(int64(size))
 	}
 	if err == nil {
 		m.mem, err = syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
