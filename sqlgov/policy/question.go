@@ -248,11 +248,12 @@ type label struct {
 func (r *Ruleset) Labels(in Input) (names []string) {
 	for i := range r.policies.labels {
 		l := &r.policies.labels[i]
-		if slices.ContainsFunc(in.Facts.Statements, func(s analyze.Statement) bool {
-			q := question{statement: &s, index: in.Catalog}
-			return q.labelled(l)
-		}) {
-			names = append(names, l.name)
+		for k := range in.Facts.Statements {
+			q := question{statement: &in.Facts.Statements[k], index: in.Catalog}
+			if q.labelled(l) {
+				names = append(names, l.name)
+				break
+			}
 		}
 	}
 	return names
