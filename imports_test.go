@@ -25,21 +25,22 @@ var allowed = map[string][]string{
 	"sqlgov/labels":     {"catalog", "redact", "sqlgov/policy"},
 	"sqlgov/introspect": {"catalog", "sqlgov/analyze", "sqlgov/policy"},
 	"sqlgov":            {"audit", "catalog", "internal/lru", "internal/ratelimit", "redact", "sqlgov/analyze", "sqlgov/introspect", "sqlgov/policy"},
-	"pgwire":            {"internal/sockets", "sqlgov"},
+	"pgwire":            {"internal/loop", "internal/sockets", "sqlgov"},
 	"mcp":               {"catalog", "sqlgov"},
 
 	"internal/admin":     {"sqlgov"},
 	"internal/auditship": {"audit"},
 	"internal/cluster":   {},
+	"internal/loop":      {},
 	"internal/lru":       {},
-	"internal/ratelimit": {},
+	"internal/ratelimit": {"internal/loop"},
 	"internal/sockets":   {},
-	"internal/shared":    {"internal/ratelimit"},
+	"internal/shared":    {"internal/loop", "internal/ratelimit"},
 	"internal/breaker":   {"sqlgov", "sqlgov/policy"},
 	"internal/config":    {"redact", "sqlgov/policy"},
 	"internal/identity":  {"sqlgov"},
 	"internal/store":     {"audit", "catalog", "sqlgov", "sqlgov/policy"},
-	"internal/upstream":  {"catalog", "internal/sockets", "sqlgov", "sqlgov/policy"},
+	"internal/upstream":  {"catalog", "internal/loop", "internal/sockets", "sqlgov", "sqlgov/policy"},
 
 	// Only tests and the bench import these five; gateway puts all parts together, for cmd and for tests.
 	"internal/oracle":      {"catalog"},
@@ -48,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/bench":       {"audit", "internal/cluster", "internal/tally"}, // a program of its own
 	"internal/tally":       {"audit", "internal/upstream", "sqlgov/analyze"},
 	"internal/gatewaytest": {"audit", "internal/config", "internal/gateway", "internal/identity", "internal/pgtest"},
-	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/shared", "internal/sockets",
+	"internal/gateway": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/breaker", "internal/config", "internal/identity", "internal/loop", "internal/shared", "internal/sockets",
 		"internal/store", "internal/upstream", "mcp", "pgwire", "sqlgov", "sqlgov/analyze", "sqlgov/policy"},
 	"cmd/interlock": {"audit", "catalog", "internal/admin", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/identity",
 		"internal/store", "internal/upstream", "sqlgov", "sqlgov/analyze", "sqlgov/labels", "sqlgov/policy"},
@@ -69,7 +70,7 @@ var confined = map[string][]string{
 	"github.com/spf13/cobra":                 {"cmd/interlock"},
 	"net/http":                               {"mcp", "internal/admin", "internal/auditship", "internal/bench", "internal/identity", "internal/gateway", "cmd/interlock"},
 	"flag":                                   {"cmd/interlock", "internal/bench"},
-	"os":                                     {"audit", "cmd/interlock", "internal/bench", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/gatewaytest", "internal/identity", "internal/pgtest", "internal/store"},
+	"os":                                     {"audit", "cmd/interlock", "internal/bench", "internal/auditship", "internal/cluster", "internal/config", "internal/gateway", "internal/gatewaytest", "internal/identity", "internal/loop", "internal/pgtest", "internal/store"},
 	"github.com/santhosh-tekuri/jsonschema/": {},
 }
 

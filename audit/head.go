@@ -121,8 +121,8 @@ func appendSlot(b []byte, p *position) []byte {
 	b = strconv.AppendUint(append(b, `,"synced":`...), p.Synced, 10)
 	b = append(append(b, `,"boot":"`...), p.Boot...)
 	b = append(b, '"')
-	crc := slotCRC(b)
-	b = append(append(b, crcKey...), crc...)
+	sealed := b
+	b = appendCRC(append(b, crcKey...), sealed)
 	b = append(b, lineEnd...)
 	for len(b) < slotSize-1 {
 		b = append(b, ' ')
@@ -130,11 +130,11 @@ func appendSlot(b []byte, p *position) []byte {
 	return append(b, '\n')
 }
 
-// slotCRC is the CRC-32C of a slot before its crc, in hex.
-func slotCRC(sealed []byte) string {
+// appendCRC appends the CRC-32C of a slot before its crc, in hex.
+func appendCRC(b, sealed []byte) []byte {
 	var sum [4]byte
 	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(sealed, crcTable))
-	return hex.EncodeToString(sum[:])
+	return hex.AppendEncode(b, sum[:])
 }
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
@@ -166,7 +166,7 @@ func readHead(dir string) (*position, error) {
 func parseSlot(slot []byte) (*position, bool) {
 	text := bytes.TrimRight(slot, " \n")
 	i := bytes.LastIndex(text, []byte(crcKey))
-	if i < 0 || string(text[i+len(crcKey):]) != slotCRC(text[:i])+lineEnd {
+	if i < 0 || string(text[i+len(crcKey):]) != string(appendCRC(nil, text[:i]))+lineEnd {
 		return nil, false
 	}
 	var p position

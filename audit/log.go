@@ -45,6 +45,9 @@ type Config struct {
 	// OnCheckpoint is told of every checkpoint, one at a time. It may be nil.
 	OnCheckpoint func(Checkpoint)
 
+	// Waits is called before an append waits, with its context. It may be nil.
+	Waits func(context.Context)
+
 	fsync func(*os.File) error // for tests
 }
 
@@ -73,6 +76,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.CheckpointInterval = defaulted(c.CheckpointInterval, time.Minute)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Waits == nil {
+		c.Waits = func(context.Context) {}
 	}
 	if c.fsync == nil {
 		c.fsync = (*os.File).Sync

@@ -66,6 +66,7 @@ func (p *patience) wait(changed chan struct{}) error {
 }
 
 func (p *patience) start() {
+	p.log.cfg.Waits(p.ctx)
 	if p.timer == nil {
 		p.timer = time.NewTimer(p.log.cfg.Timeout)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"interlock/internal/loop"
 	"interlock/sqlgov"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -28,8 +29,9 @@ var past = time.Unix(1, 0)
 // conn is a client's connection, from accept to close.
 type conn struct {
 	srv       *Server
-	raw       net.Conn // the socket
-	net       net.Conn // raw, or TLS over it
+	task      *loop.Task // that reads the client's messages
+	raw       *loop.Conn // the socket
+	net       net.Conn   // raw, or TLS over it
 	in        *reader
 	out       *writer
 	since     time.Time
@@ -54,7 +56,8 @@ type conn struct {
 // farewell as a connection's final word is none.
 var farewell = &sqlgov.Refusal{}
 
-func newConn(s *Server, raw net.Conn) *conn {
+func newConn(s *Server, socket net.Conn) *conn {
+	raw := loop.Wrap(socket)
 	return &conn{srv: s, raw: raw, net: raw, in: newReader(raw), out: &writer{dst: raw}, since: time.Now(),
 		answered: make(chan struct{}, 1)}
 }
@@ -118,7 +121,7 @@ func (c *conn) open(ctx context.Context) error {
 	if err != nil {
 		return c.record(ctx, err)
 	}
-	c.session, err = c.srv.Core.OpenSession(ctx, c.caller, sqlgov.SessionOptions{Source: database, Parameters: settings})
+	c.session, err = c.srv.Core.OpenSession(ctx, c.caller, sqlgov.SessionOptions{Source: database, Parameters: settings, Waits: c.task.Leave})
 	if err != nil {
 		return asRefusal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"interlock/internal/loop"
 	"interlock/internal/pgtest"
 	"interlock/sqlgov"
 
@@ -65,7 +66,9 @@ func (u *ungoverned) OpenSession(ctx context.Context, caller sqlgov.Caller, opt 
 		return nil, err
 	}
 	u.open.Add(1)
-	return &relaySession{core: u, up: up, in: newReader(up.Conn), out: &writer{dst: up.Conn}}, nil
+	socket := loop.Wrap(up.Conn)
+	up.Conn = socket
+	return &relaySession{core: u, up: up, in: newReader(socket), out: &writer{dst: socket}}, nil
 }
 
 // hijack logs in and hands over the socket, from which pgconn must not have read ahead.
@@ -178,7 +181,9 @@ func (s *relaySession) Reject(_ context.Context, simple bool, r *sqlgov.Refusal)
 	return s.out.frame(b)
 }
 
-func (s *relaySession) Next() (sqlgov.Output, error) {
+func (s *relaySession) Socket() net.Conn { return s.up.Conn }
+
+func (s *relaySession) Next(context.Context) (sqlgov.Output, error) {
 	n, err := s.in.length()
 	if err != nil {
 		return sqlgov.Output{}, err

@@ -1,7 +1,7 @@
 // Package pgwire serves the PostgreSQL protocol to clients and turns each request into a governed statement.
 //
 // A connection begins with a StartupMessage, inside TLS or not, and proves its identity by SCRAM-SHA-256: the user
-// name is the identity, the password one of its API keys, the database the id of a source. From then on two goroutines
+// name is the identity, the password one of its API keys, the database the id of a source. From then on two tasks
 // relay for it: one reads the client's messages and hands each to the core's session, the other writes what the session
 // answers, in order. This package frames, decodes and encodes; what may run, and what of a result may be seen, is
 // decided by the core alone.
@@ -12,6 +12,7 @@ package pgwire
 
 import (
 	"context"
+	"net"
 
 	"interlock/sqlgov"
 )
@@ -30,6 +31,8 @@ type Core interface {
 // upstream connection is lost; a refusal is no error but comes out of Next, in its place in the stream of replies.
 type Session interface {
 	Parameters() []sqlgov.Parameter
+	// Socket is the network connection to the server, beneath TLS.
+	Socket() net.Conn
 	// KnownAs is called with the process id that the client gets, before anything else.
 	KnownAs(process uint32)
 	Query(ctx context.Context, sql string, frame []byte) error
@@ -47,7 +50,7 @@ type Session interface {
 	FailCopy(why string) error
 	Reject(ctx context.Context, simple bool, r *sqlgov.Refusal) error
 	Push() error
-	Next() (sqlgov.Output, error)
+	Next(ctx context.Context) (sqlgov.Output, error)
 	Cancel(ctx context.Context)
 	Close() error
 	// Idle tells that every message of the client has been answered.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"interlock/internal/loop"
 	"interlock/sqlgov"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -18,24 +19,45 @@ var (
 	errStopped    = errors.New("connection is over")
 )
 
-// relay serves the session until either side ends it. This goroutine reads the client, another writes to it; when one stops,
-// it makes the other stop, and both have when relay returns.
+// relay serves the session until either side ends it. This task reads the client, another writes to it; when one stops, it makes
+// the other stop, and both have when relay returns.
 func (c *conn) relay(ctx context.Context) {
 	defer c.srv.keys.remove(c.pid)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	written := make(chan struct{})
-	go func() {
+	attached, written := make(chan struct{}), make(chan struct{})
+	loop.Go(func(writer *loop.Task) {
 		defer close(written)
 		defer c.wake()
 		defer cancel()
 		defer c.survive()
-		c.writeReplies()
+		c.attach(writer)
+		close(attached)
+		c.writeReplies(loop.With(ctx, writer))
+	})
+	<-attached
+	defer func() {
+		c.task.Leave()
+		<-written
 	}()
-	defer func() { <-written }()
 	defer c.session.Close()
 	c.in.src = &patience{conn: c, ctx: ctx}
-	c.conclude(ctx, c.readMessages(ctx))
+	why := c.readMessages(loop.With(ctx, c.task))
+	c.task.Leave()
+	c.conclude(ctx, why)
+}
+
+// attach hands both sockets to a loop. This conn's own task reads from the client and writes to the server, the other one does
+// the reverse.
+func (c *conn) attach(writer *loop.Task) {
+	l := c.srv.loops.Pick()
+	c.raw.Attach(l, c.task, writer)
+	if server, ok := c.session.Socket().(*loop.Conn); ok {
+		server.Attach(l, writer, c.task)
+	}
+	if c.srv.base.Err() != nil { // said before the socket was attached
+		c.raw.SetWriteDeadline(time.Now().Add(lastMoment))
+	}
 }
 
 // conclude decides what the client still gets, once its reader has stopped.
@@ -78,9 +100,9 @@ func (c *conn) wait(ctx context.Context, most time.Duration, done func() bool) {
 }
 
 // writeReplies sends what the session answers until it has nothing more to say.
-func (c *conn) writeReplies() {
+func (c *conn) writeReplies(ctx context.Context) {
 	for {
-		reply, err := c.session.Next()
+		reply, err := c.session.Next(ctx)
 		if err != nil {
 			c.lastWord(err)
 			return

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"interlock/internal/loop"
 	"interlock/internal/sockets"
 	"interlock/sqlgov"
 
@@ -30,6 +31,7 @@ type Server struct {
 	once   sync.Once
 	limits Limits
 	keys   keyring
+	loops  *loop.Group
 
 	// force ends all connections at once; base is done when it was called.
 	base  context.Context
@@ -55,6 +57,10 @@ func (s *Server) prepare() {
 		s.listeners = map[net.Listener]struct{}{}
 		s.conns = map[*conn]phase{}
 		s.perIdentity = map[string]int{}
+		var err error
+		if s.loops, err = loop.New(); err != nil { // out of descriptors: sessions take more processor time
+			s.Log.Warn().Err(err).Msg("PostgreSQL door")
+		}
 	})
 }
 
@@ -91,7 +97,7 @@ func (s *Server) track(l net.Listener) bool {
 	return !s.closing
 }
 
-// start serves a connection in a goroutine of its own, which Shutdown waits for.
+// start serves a connection in a task of its own, which Shutdown waits for.
 func (s *Server) start(raw net.Conn) {
 	if err := sockets.Watch(raw, s.limits.Peer); err != nil { // it has gone already
 		s.Log.Debug().Err(err).Msg("PostgreSQL client")
@@ -101,10 +107,11 @@ func (s *Server) start(raw net.Conn) {
 		raw.Close()
 		return
 	}
-	go func() {
+	loop.Go(func(t *loop.Task) {
 		defer s.leave(c)
+		c.task = t
 		c.serve(s.base)
-	}()
+	})
 }
 
 // Shutdown stops accepting, turns away who has not logged in yet, and ends each session as soon as it owes its client nothing and
@@ -117,6 +124,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()
+		s.loops.Close()
 		close(done)
 	}()
 	select {

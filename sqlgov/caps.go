@@ -148,7 +148,7 @@ func (s *Session) recordStopped(o *op) *Refusal {
 	}
 	o.finished = true
 	o.stopTimer()
-	return o.run.finish(context.Background(), ending{status: audit.Refused, rows: o.rows, bytes: o.bytes, sqlstate: o.stopped.SQLState, refusal: o.stopped})
+	return o.run.finish(s.replying, ending{status: audit.Refused, rows: o.rows, bytes: o.bytes, sqlstate: o.stopped.SQLState, refusal: o.stopped})
 }
 
 // limitTime cancels a statement that runs longer than its policies let it. While another that was sent before it runs,

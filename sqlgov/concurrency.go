@@ -87,11 +87,11 @@ func (c *Core) turns(ctx context.Context, a *admission) (release []func(), r *Re
 		own = who.Limits.Concurrency
 	}
 	for _, t := range [...]struct {
-		key, whose string
+		kind, name string
 		bound      policy.Concurrency
 	}{
-		{"identity/" + a.caller.Identity, fmt.Sprintf("identity %q", a.caller.Identity), own},
-		{"source/" + a.source, fmt.Sprintf("source %q", a.source), a.src.Limits.Concurrency},
+		{"identity", a.caller.Identity, own},
+		{"source", a.source, a.src.Limits.Concurrency},
 	} {
 		if t.bound.Running <= 0 {
 			continue
@@ -100,12 +100,12 @@ func (c *Core) turns(ctx context.Context, a *admission) (release []func(), r *Re
 		if wait <= 0 {
 			wait = defaultQueueWait
 		}
-		leave, err := c.running.Take(ctx, t.key, ratelimit.Bound{Running: t.bound.Running, Waiting: t.bound.Queue, Wait: wait})
+		leave, err := c.running.Take(ctx, t.kind+"/"+t.name, ratelimit.Bound{Running: t.bound.Running, Waiting: t.bound.Queue, Wait: wait})
 		if err != nil {
 			for _, f := range release {
 				f()
 			}
-			return nil, noTurn(t.whose, t.bound, err)
+			return nil, noTurn(fmt.Sprintf("%s %q", t.kind, t.name), t.bound, err)
 		}
 		release = append(release, leave)
 	}

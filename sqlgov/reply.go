@@ -14,8 +14,10 @@ import (
 )
 
 // Next returns what the client is to see next. It blocks until the server has sent something. io.EOF means that the
-// server has closed the connection and everything before that has been delivered.
-func (s *Session) Next() (Output, error) {
+// server has closed the connection and everything before that has been delivered. ctx is what the outcomes of statements are
+// recorded with.
+func (s *Session) Next(ctx context.Context) (Output, error) {
+	s.replying = ctx
 	for {
 		reply, err := s.wire.Receive()
 		if err != nil {
@@ -46,7 +48,7 @@ func (s *Session) lost(err error) error {
 	s.mu.Unlock()
 	s.core.closeWriter(&s.writer, len(open) > 0)
 	for _, o := range open {
-		s.finish(o, audit.Unknown)
+		s.finish(s.replying, o, audit.Unknown)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return io.EOF
@@ -213,7 +215,7 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 		if o.kind == opQuery && o.refusal == nil && o.sqlstate == "" {
 			s.succeed(&op{effects: trailing(o.effects)}, -1)
 		}
-		if lost := s.finish(o, ""); lost != nil {
+		if lost := s.finish(s.replying, o, ""); lost != nil {
 			return Output{Refusal: lost, Fatal: true}, true
 		}
 	}
@@ -344,11 +346,11 @@ func (s *Session) fail(o *op, first bool) *Refusal {
 	case o.sqlstate == "57014":
 		status = audit.Canceled
 	}
-	return s.finish(o, status)
+	return s.finish(s.replying, o, status)
 }
 
 // finish records the outcome of a message once; status "" means what its replies say.
-func (s *Session) finish(o *op, status audit.Status) *Refusal {
+func (s *Session) finish(ctx context.Context, o *op, status audit.Status) *Refusal {
 	if o.run == nil || o.finished || o.run.rehearse {
 		return nil
 	}
@@ -360,7 +362,7 @@ func (s *Session) finish(o *op, status audit.Status) *Refusal {
 			status = audit.Failed
 		}
 	}
-	return o.run.finish(context.Background(), ending{status: status, rows: o.rows, bytes: o.bytes + s.copied(o), sqlstate: o.sqlstate})
+	return o.run.finish(ctx, ending{status: status, rows: o.rows, bytes: o.bytes + s.copied(o), sqlstate: o.sqlstate})
 }
 
 // takeFields holds the server's description of a result against the prediction.
@@ -410,7 +412,7 @@ func (s *Session) takeCompletion(r *Reply) (Output, bool) {
 		s.pop()
 	}
 	if last {
-		if lost := s.finish(o, ""); lost != nil {
+		if lost := s.finish(s.replying, o, ""); lost != nil {
 			return Output{Refusal: lost, Fatal: true}, true
 		}
 	}

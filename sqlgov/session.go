@@ -3,6 +3,7 @@ package sqlgov
 import (
 	"context"
 	"io"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,8 @@ import (
 type SessionOptions struct {
 	Source     string
 	Parameters map[string]string // start-up parameters other than user and database
+	// Waits is called, if it is not nil, before the goroutine of the client's messages waits for what Next has to see first.
+	Waits func()
 }
 
 // Session is one client's connection to a source. The messages of the client go in through Query, Parse, Bind and
@@ -32,6 +35,7 @@ type Session struct {
 	caller Caller
 	source string
 	wire   Wire
+	waits  func() // SessionOptions.Waits
 	// process is the id that the client knows the session by; 0 if it was told none.
 	process uint32
 
@@ -51,10 +55,11 @@ type Session struct {
 	names       namespace
 	shape       shape
 
-	masked []byte // the row that Next has returned last
-	tally  tally
-	place  place
-	writer writer
+	replying context.Context // of the call of Next
+	masked   []byte          // the row that Next has returned last
+	tally    tally
+	place    place
+	writer   writer
 
 	raw    bool // see raw.go
 	asking asking
@@ -122,6 +127,9 @@ type Output struct {
 	Ready    byte // transaction status if Frame is ReadyForQuery, else 0
 	Buffered bool // another message can be had without waiting, so there is no need to flush yet
 }
+
+// Socket is the network connection to the server, beneath TLS.
+func (s *Session) Socket() net.Conn { return s.wire.Socket() }
 
 // Parameters returns the run-time parameters that the server reported at start, in its order.
 func (s *Session) Parameters() []Parameter { return s.wire.Parameters() }
@@ -352,7 +360,7 @@ func (s *Session) enqueue(o *op) error {
 		err = s.makeRoom()
 	}
 	if err != nil {
-		s.finish(o, audit.Canceled)
+		s.finish(context.Background(), o, audit.Canceled)
 		return err
 	}
 	s.piped = o.kind != opQuery && o.kind != opSync
@@ -379,7 +387,7 @@ func (s *Session) enqueue(o *op) error {
 	}
 	s.mu.Unlock()
 	if skipped {
-		s.finish(o, audit.Canceled)
+		s.finish(context.Background(), o, audit.Canceled)
 	}
 	return nil
 }
@@ -412,10 +420,18 @@ func (s *Session) await(happened func() bool) error {
 			return err
 		}
 		if !happened() && s.broken == nil {
-			s.progress.Wait()
+			s.wait()
 		}
 	}
 	return s.broken
+}
+
+// wait waits for a signal of progress, with the session's lock held before and after. Who serves the session is told before.
+func (s *Session) wait() {
+	if s.waits != nil {
+		s.waits()
+	}
+	s.progress.Wait()
 }
 
 // Push sends what is queued to the server.
@@ -475,7 +491,7 @@ func (s *Session) Close() error {
 	err := s.wire.Close()
 	s.core.closeWriter(&s.writer, len(open) > 0)
 	for _, o := range open {
-		s.finish(o, audit.Canceled)
+		s.finish(context.Background(), o, audit.Canceled)
 	}
 	s.recordClose()
 	return err

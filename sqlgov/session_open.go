@@ -21,7 +21,7 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	if r != nil {
 		return nil, c.refuse(ctx, a, r)
 	}
-	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, sent: 1, txStatus: 'I', names: newNamespace(),
+	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, waits: opt.Waits, sent: 1, txStatus: 'I', names: newNamespace(),
 		asking: asking{drops: 1}, path: pathState{pinned: a.index.Snapshot.SearchPath}}
 	s.progress = sync.NewCond(&s.mu)
 	s.keepSettings(opt.Parameters)

@@ -77,7 +77,7 @@ func (s *Session) sendAlone(ctx context.Context, a *admission, frame []byte) err
 	o := &op{kind: opQuery, run: a, taken: &taken{}, effects: []effect{{forget: unnamedObjects, statement: -1}}}
 	switch {
 	case err != nil:
-		s.finish(o, audit.Canceled)
+		s.finish(context.Background(), o, audit.Canceled)
 		return err
 	case !alone:
 		r := pathAlone()

@@ -283,7 +283,7 @@ func (s *Session) turnDown(o *op, r *Refusal) *Refusal {
 	}
 	o.finished, o.sqlstate = true, r.SQLState
 	o.stopTimer()
-	return o.run.finish(context.Background(), ending{status: audit.Refused, rows: o.rows, bytes: o.bytes, sqlstate: r.SQLState, refusal: r})
+	return o.run.finish(s.replying, ending{status: audit.Refused, rows: o.rows, bytes: o.bytes, sqlstate: r.SQLState, refusal: r})
 }
 
 // abandon records that an admitted request is refused after all. It completes the refusal.

@@ -140,7 +140,7 @@ func (s *Session) settings() (kept map[string]string, unknown, hint string) {
 			return nil, early, sync
 		}
 		if s.ended+1 < s.sent && s.broken == nil {
-			s.progress.Wait()
+			s.wait()
 		}
 	}
 	for _, o := range s.queue {

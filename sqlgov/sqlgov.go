@@ -9,6 +9,7 @@ package sqlgov
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"interlock/catalog"
@@ -130,6 +131,8 @@ type Wire interface {
 	Parameters() []Parameter
 	// Process is the server's id of the session.
 	Process() uint32
+	// Socket is the network connection itself, beneath TLS.
+	Socket() net.Conn
 	// Send queues frontend messages, complete frames as the client sent them.
 	Send(frames []byte) error
 	// SendRejected queues, in place of a message that was refused, one that the server is certain to reject before

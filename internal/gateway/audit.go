@@ -20,6 +20,7 @@ import (
 	"interlock/internal/admin"
 	"interlock/internal/auditship"
 	"interlock/internal/config"
+	"interlock/internal/loop"
 	"interlock/internal/store"
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
@@ -32,6 +33,7 @@ func AuditConfig(cfg *config.Config) audit.Config {
 		node, _ = os.Hostname()
 	}
 	return audit.Config{
+		Waits:              loop.Leave,
 		Dir:                filepath.Join(cfg.DataDir, "audit"),
 		HeadDir:            filepath.Join(cfg.DataDir, "audit-head"),
 		Node:               node,

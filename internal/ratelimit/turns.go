@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"interlock/internal/loop"
 )
 
 // Bound says how much may run under a key at the same time, how much may wait, and for how long.
@@ -85,6 +87,7 @@ func (l *line) admit() {
 }
 
 func (t *Turns) await(ctx context.Context, key string, ticket chan struct{}, most time.Duration) error {
+	loop.Leave(ctx)
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	err := ErrLate

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"interlock/internal/loop"
 	"interlock/internal/ratelimit"
 )
 
@@ -121,6 +122,7 @@ func (b *Budgets) Return(ctx context.Context, spare []ratelimit.Spare) {
 }
 
 func (b *Budgets) do(ctx context.Context, keys []string, args []any) ([]int64, error) {
+	loop.Leave(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.rates.cfg.Timeout)
 	defer cancel()
 	return budget.Run(ctx, b.rates.client, keys, args...).Int64Slice()

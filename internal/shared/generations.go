@@ -9,6 +9,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
+
+	"interlock/internal/loop"
 )
 
 // Generations are the generations of data, and its writers, in Redis: sqlgov.Generations. While Redis is lost every method
@@ -48,6 +50,7 @@ func (g *Generations) End(ctx context.Context, data, writer string, lease time.D
 }
 
 func (g *Generations) do(ctx context.Context, todo, data, writer string, lease time.Duration) (present string, writers int64, err error) {
+	loop.Leave(ctx)
 	if !g.rates.mayTry() {
 		return "", 0, errLost
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"interlock/internal/loop"
 	"interlock/internal/ratelimit"
 )
 
@@ -174,6 +175,7 @@ func (r *Rates) byItself(demands []ratelimit.Demand) ratelimit.Answer {
 // shared asks Redis. The caller's own cancellation is no reason to count Redis as lost, so it is not passed on: the
 // answer is there in a moment.
 func (r *Rates) shared(ctx context.Context, demands []ratelimit.Demand) (ratelimit.Answer, error) {
+	loop.Leave(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Timeout)
 	defer cancel()
 	keys := make([]string, len(demands))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"interlock/internal/loop"
 	"interlock/sqlgov"
 )
 
@@ -67,6 +68,9 @@ func (c *conn) close() {
 // returns when the server has closed the connection: then nothing runs on. One request is not enough, because the
 // server ignores one that arrives before it has read the statement.
 func (c *conn) abandon() {
+	if socket, ok := beneath(c.net).(*loop.Conn); ok {
+		socket.Release() // two goroutines write and read from here on
+	}
 	_ = c.net.SetDeadline(time.Now().Add(farewell))
 	stop := c.keepCancelling(0)
 	var sending sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"interlock/internal/loop"
 	"interlock/internal/sockets"
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
@@ -81,14 +82,15 @@ func (t *target) asks() bool { return t.several || t.want != "" && t.want != pol
 // dial opens a network connection, secured as the source demands, on which nothing of PostgreSQL has been said yet.
 func (t *target) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
-	raw, err := d.DialContext(ctx, network, address)
+	socket, err := d.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, &dialError{sqlgov.OpenUnreachable, err}
 	}
-	if err := sockets.Watch(raw, t.peer); err != nil {
-		_ = raw.Close()
+	if err := sockets.Watch(socket, t.peer); err != nil {
+		_ = socket.Close()
 		return nil, &dialError{sqlgov.OpenUnreachable, err}
 	}
+	raw := loop.Wrap(socket)
 	if t.tls == nil {
 		if !local(raw.RemoteAddr()) {
 			_ = raw.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"interlock/catalog"
+	"interlock/internal/loop"
 	"interlock/internal/sockets"
 	"interlock/sqlgov/policy"
 
@@ -150,6 +151,7 @@ func (p *Pool) slots(src *policy.SourceSpec) *slots {
 
 // ScanCatalog reads a source's catalog over a connection of its own.
 func (p *Pool) ScanCatalog(ctx context.Context, src *policy.SourceSpec) (*catalog.Snapshot, error) {
+	loop.Leave(ctx)
 	conn, err := reach(ctx, p, src, func(ctx context.Context, t *target) (*pgx.Conn, error) {
 		cfg := p.connConfig(t, map[string]string{"application_name": scanName, "default_transaction_read_only": "on"})
 		cfg.MaxProtocolMessageBodyLen = p.cfg.MaxMessage

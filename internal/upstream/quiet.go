@@ -4,12 +4,23 @@ import (
 	"crypto/tls"
 	"net"
 	"syscall"
+
+	"interlock/internal/loop"
 )
+
+// beneath returns the connection that TLS is spoken over, or the connection itself.
+func beneath(nc net.Conn) net.Conn {
+	if secured, ok := nc.(*tls.Conn); ok {
+		return secured.NetConn()
+	}
+	return nc
+}
 
 // quiet tells if a connection is open and nothing has arrived on it. It does not wait.
 func quiet(nc net.Conn) bool {
-	if secured, ok := nc.(*tls.Conn); ok {
-		nc = secured.NetConn()
+	nc = beneath(nc)
+	if wrapped, ok := nc.(*loop.Conn); ok {
+		nc = wrapped.Conn
 	}
 	sys, ok := nc.(syscall.Conn)
 	if !ok {

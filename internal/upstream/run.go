@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"interlock/internal/loop"
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 )
@@ -33,6 +34,7 @@ const (
 // was when it was opened (DISCARD ALL), unless the statement is known to leave nothing behind; one that cannot be is
 // closed.
 func (p *Pool) Run(ctx context.Context, src *policy.SourceSpec, req sqlgov.RunRequest, sink sqlgov.Sink) (sqlgov.Summary, error) {
+	loop.Leave(ctx)
 	if strings.IndexByte(req.SQL, 0) >= 0 {
 		return sqlgov.Summary{}, &sqlgov.UpstreamError{Severity: "ERROR", SQLState: "22021", Message: "the statement contains a zero byte"}
 	}

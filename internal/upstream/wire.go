@@ -62,6 +62,8 @@ func (w *wire) Parameters() []sqlgov.Parameter { return slices.Clone(w.conn.para
 
 func (w *wire) Process() uint32 { return w.conn.pid }
 
+func (w *wire) Socket() net.Conn { return beneath(w.conn.net) }
+
 func (w *wire) Send(frames []byte) error {
 	for rest := frames; len(rest) > 0; {
 		if len(rest) < 5 {
