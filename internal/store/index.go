@@ -26,7 +26,7 @@ var indexSchema string
 const IndexName = "audit-index.db"
 
 // indexVersion is written into the database. One of another version is made anew.
-const indexVersion = 5
+const indexVersion = 6
 
 // Index finds requests in an audit log. It is safe for concurrent use; one process at a time writes it.
 type Index struct {

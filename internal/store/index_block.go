@@ -129,19 +129,14 @@ type blockEncoder struct {
 	cols   [columns][]byte
 	zero   [columns]bool
 	counts map[hourKey]*hourCount
+	brief  map[hourKey]*hourCount
 
-	head, keys, places, traces, sums []byte
-	fromTime, toTime                 int64
-	fromID, toID                     int64
-	odd                              bool
+	head, keys, places, traces []byte
+	sums, callers, shapes      []byte
+	fromTime, toTime           int64
+	fromID, toID               int64
+	odd                        bool
 }
-
-type hourKey struct {
-	hour               int64
-	who, shape, ending uint64 // places in the head
-}
-
-type hourCount struct{ n, rows, nanos int64 }
 
 // encode writes the rows of the block that begins with entry first. Those with the ending running are not counted.
 func (e *blockEncoder) encode(first uint64, rows []indexRow, running int64) {
@@ -180,7 +175,7 @@ func (e *blockEncoder) reset() {
 		e.cols[i], e.zero[i] = e.cols[i][:0], true
 	}
 	if e.counts == nil {
-		e.counts = map[hourKey]*hourCount{}
+		e.counts, e.brief = map[hourKey]*hourCount{}, map[hourKey]*hourCount{}
 	}
 	clear(e.counts)
 	e.fromID, e.toID, e.odd = 1, 0, false
@@ -224,17 +219,8 @@ func (e *blockEncoder) place(r *indexRow, before int64) {
 	e.put(colEndedAt, zigzag(r.ended.Offset-r.record.Offset))
 }
 
-func (e *blockEncoder) count(k hourKey, r *indexRow) {
-	c := e.counts[k]
-	if c == nil {
-		c = &hourCount{}
-		e.counts[k] = c
-	}
-	c.n, c.rows, c.nanos = c.n+1, c.rows+r.rows, c.nanos+r.nanos
-}
-
 func (e *blockEncoder) finish(n int) {
-	e.head, e.sums = e.head[:0], e.sums[:0]
+	e.head = e.head[:0]
 	e.keys, e.places = binary.AppendUvarint(e.keys[:0], uint64(n)), e.places[:0]
 	for i := range headDicts {
 		e.head = e.dict[i].append(e.head)
@@ -250,11 +236,9 @@ func (e *blockEncoder) finish(n int) {
 		}
 		*to = append(binary.AppendUvarint(*to, uint64(len(c))), c...)
 	}
-	for k, c := range e.counts {
-		for _, v := range []uint64{uint64(k.hour), k.who, k.shape, k.ending, uint64(c.n), uint64(c.rows), uint64(c.nanos)} {
-			e.sums = binary.AppendUvarint(e.sums, v)
-		}
-	}
+	e.sums = appendCounts(e.sums[:0], e.counts)
+	e.callers = e.briefly(e.callers[:0], func(k *hourKey) { k.shape = 0 })
+	e.shapes = e.briefly(e.shapes[:0], func(k *hourKey) { k.who = 0 })
 }
 
 func zigzag(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
@@ -441,26 +425,4 @@ func (b *blockData) row(i int) found {
 	}
 	f.ended.Offset = f.record.Offset + unzigzag(b.column(colEndedAt)[i])
 	return f
-}
-
-// countRow is a line of a block's counts.
-type countRow struct {
-	hourKey
-	hourCount
-}
-
-// eachCount calls yield for a block's counts.
-func eachCount(sums []byte, yield func(*countRow)) error {
-	r := numbers{rest: sums}
-	var c countRow
-	var v [7]uint64
-	for len(r.rest) > 0 {
-		if r.fill(v[:]); r.bad {
-			return errDamaged
-		}
-		c.hour, c.who, c.shape, c.ending = int64(v[0]), v[1], v[2], v[3]
-		c.n, c.rows, c.nanos = int64(v[4]), int64(v[5]), int64(v[6])
-		yield(&c)
-	}
-	return nil
 }

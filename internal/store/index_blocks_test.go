@@ -105,43 +105,62 @@ func TestRequestsThatOutliveTheirBlock(t *testing.T) {
 	}
 }
 
-// TestStatsCountWhatTheLogHas compares statistics with what a reader of the log counts.
+// TestStatsCountWhatTheLogHas compares statistics with what a reader of the log counts, by callers, by statements and by both.
 func TestStatsCountWhatTheLogHas(t *testing.T) {
 	g := generate(t, t.TempDir(), 700)
 	x := openTestIndex(t, g.dir)
 	x.blockRows = 64
 	catchUp(t, x, g.config.Dir)
-	hour := func(at time.Time) string { return at.UTC().Format("2006-01-02T15:00Z") }
 	for _, f := range []audit.Filter{{}, {Source: "source1"}, {SQLState: "42501"}, {Kind: "denied"}, {Table: "s1.table_1"},
 		{Since: g.from.Add(20*24*time.Hour + 30*time.Minute), Until: g.from.Add(50*24*time.Hour + 90*time.Minute)}} {
 		whole := f
 		if !f.Since.IsZero() {
 			whole.Since, whole.Until = f.Since.Truncate(time.Hour), f.Until.Truncate(time.Hour).Add(time.Hour)
 		}
-		want, rows := map[string]int64{}, int64(0)
-		if err := audit.Search(t.Context(), g.config.Dir, whole, func(v audit.View) bool {
-			want[fmt.Sprint([]string{v.Identity, string(v.Status), hour(v.Time), v.Judgement.Statement})]++
-			rows += v.Outcome.Rows
-			return true
-		}); err != nil {
-			t.Fatal(err)
-		}
-		counts, err := x.Stats(t.Context(), f, []string{"identity", "status", "hour", "statement"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]int64{}
-		for _, c := range counts {
-			got[fmt.Sprint(c.By)] = c.Requests
-			rows -= c.Rows
-		}
-		if len(want) == 0 || rows != 0 || !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v: %d groups, want %d; %d rows too few", f, len(got), len(want), rows)
+		views := viewsOf(t, g.config.Dir, whole)
+		for _, by := range [][]string{{"identity", "status", "hour", "statement"}, {"identity", "status"}, {"statement", "status"}, {"statement", "identity"}, {"day"}, {}} {
+			want, rows := countViews(views, by)
+			counts, err := x.Stats(t.Context(), f, by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int64{}
+			for _, c := range counts {
+				got[fmt.Sprint(c.By)] = c.Requests
+				rows -= c.Rows
+			}
+			if len(want) == 0 || rows != 0 || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v by %v: %d groups, want %d; %d rows too few", f, by, len(got), len(want), rows)
+			}
 		}
 	}
 	if _, err := x.Stats(t.Context(), audit.Filter{Session: "S1"}, []string{"identity"}); err == nil {
 		t.Error("statistics of a session, which the index does not have")
 	}
+}
+
+func viewsOf(t *testing.T, dir string, f audit.Filter) (all []audit.View) {
+	t.Helper()
+	if err := audit.Search(t.Context(), dir, f, func(v audit.View) bool { all = append(all, v); return true }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// countViews counts requests and rows as Stats does.
+func countViews(views []audit.View, by []string) (requests map[string]int64, rows int64) {
+	requests = map[string]int64{}
+	for _, v := range views {
+		all := map[string]string{"identity": v.Identity, "status": string(v.Status), "statement": v.Statement,
+			"hour": v.Time.UTC().Format("2006-01-02T15:00Z"), "day": v.Time.UTC().Format(time.DateOnly)}
+		key := []string{}
+		for _, name := range by {
+			key = append(key, all[name])
+		}
+		requests[fmt.Sprint(key)]++
+		rows += v.Outcome.Rows
+	}
+	return requests, rows
 }
 
 // TestSessionsCountTheirStatements in full blocks and in the one under way, and not twice when the index is opened again.

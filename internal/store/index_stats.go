@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"interlock/audit"
 )
@@ -66,10 +69,11 @@ type tally struct {
 	width     int   // columns
 	unit      int64 // hours that are of one group; 0: all are
 	from, to  int64 // hours
-	counts    map[groupKey]*hourCount
+	counts    *groupCounts
 }
 
-type groupKey struct{ who, shape, ending, hour int64 }
+// maxHour is the last that Unix milliseconds can tell.
+const maxHour = math.MaxInt64/3600_000 - 1
 
 // grouping says which rows of a dictionary are of one group: they have the same texts in some columns.
 type grouping struct {
@@ -79,7 +83,7 @@ type grouping struct {
 }
 
 func (x *Index) newTally(ctx context.Context, f *audit.Filter, by []string) (t *tally, err error) {
-	t = &tally{width: len(by), layouts: map[int]string{}, from: math.MinInt64, to: math.MaxInt64, counts: map[groupKey]*hourCount{}}
+	t = &tally{width: len(by), layouts: map[int]string{}, from: -maxHour, to: maxHour}
 	if !f.Since.IsZero() {
 		t.from = f.Since.Unix() / 3600
 	}
@@ -110,8 +114,15 @@ func (x *Index) newTally(ctx context.Context, f *audit.Filter, by []string) (t *
 			return nil, err
 		}
 	}
+	t.counts = t.newCounts()
 	return t, nil
 }
+
+func (t *tally) newCounts() *groupCounts {
+	return newGroupCounts(t.groupings[0].size()*t.groupings[1].size()*t.groupings[2].size(), t.unit > 0)
+}
+
+func (t *tally) newCounter() *counter { return &counter{tally: t, counts: t.newCounts()} }
 
 // newGrouping groups the rows of a dictionary by columns, which are named by their place in the result.
 func newGrouping(ctx context.Context, db queryer, table string, columns map[int]string) (*grouping, error) {
@@ -159,49 +170,77 @@ func (g *grouping) group(id int64) int64 {
 	return 0
 }
 
+// size is how many groups there are.
+func (g *grouping) size() int64 { return int64(max(1, len(g.texts))) }
+
+// run counts what the blocks have, several at a time, and what is loose.
 func (t *tally) run(ctx context.Context, db queryer) error {
-	c := conditions{where: []string{"true"}}
-	if t.from != math.MinInt64 {
-		c.add("to_time >= ?", t.from*3600_000)
+	blocks := make(chan *countedBlock, 16)
+	group, within := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(blocks)
+		return t.read(within, db, blocks)
+	})
+	counters := make([]*counter, runtime.GOMAXPROCS(0))
+	for i := range counters {
+		counters[i] = t.newCounter()
+		group.Go(func() error {
+			for b := range blocks {
+				if err := counters[i].block(b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
-	if t.to != math.MaxInt64 {
-		c.add("from_time < ?", (t.to+1)*3600_000)
+	if err := group.Wait(); err != nil {
+		return err
 	}
-	rows, err := db.QueryContext(ctx, "select head, sums from block join counts using (first) where "+strings.Join(c.where, " and "), c.args...)
+	for _, c := range counters {
+		t.counts.merge(c.counts)
+	}
+	return t.loose(ctx, db)
+}
+
+// countedBlock is a block as it is stored.
+type countedBlock struct{ head, sums []byte }
+
+// read takes the blocks in which there can be something, with as little of their counts as is enough.
+func (t *tally) read(ctx context.Context, db queryer, to chan<- *countedBlock) error {
+	const hour = 3600_000
+	from, end := t.from*hour, (t.to+1)*hour
+	rows, err := db.QueryContext(ctx, "select head, case when from_time >= ? and to_time < ? then "+t.enough()+` else sums end
+		from block join counts using (first) where to_time >= ? and from_time < ?`, from, end, from, end)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var head, counts []byte
-		if err := rows.Scan(&head, &counts); err != nil {
+		b := &countedBlock{}
+		if err := rows.Scan(&b.head, &b.sums); err != nil {
 			return err
 		}
-		h, err := readHead(head, nil)
-		if err == nil {
-			err = t.block(h, counts)
-		}
-		if err != nil {
-			return err
+		select {
+		case to <- b:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
-	return errors.Join(rows.Err(), t.loose(ctx, db))
+	return rows.Err()
 }
 
-// block adds the counts of a block, whose parts are by their places in its head.
-func (t *tally) block(head blockHead, counts []byte) error {
-	damaged := false
-	err := eachCount(counts, func(c *countRow) {
-		if c.who >= uint64(len(head[dictWho])) || c.shape >= uint64(len(head[dictShape])) || c.ending >= uint64(len(head[dictEnding])) {
-			damaged = true
-			return
-		}
-		t.add(groupKey{head[dictWho][c.who], head[dictShape][c.shape], head[dictEnding][c.ending], c.hour}, &c.hourCount)
-	})
-	if damaged {
-		return errDamaged
+// enough names the counts that say all of a block whose time is wanted whole.
+func (t *tally) enough() string {
+	w := t.wanted
+	switch who, shape := t.groupings[dictWho], t.groupings[dictShape]; {
+	case t.unit > 0 || w.kindShape != nil:
+		return "sums"
+	case w.shape == nil && len(shape.columns) == 0:
+		return "callers"
+	case w.who == nil && len(who.columns) == 0:
+		return "shapes"
 	}
-	return err
+	return "sums"
 }
 
 // loose adds the requests that are in no block and have ended.
@@ -211,51 +250,23 @@ func (t *tally) loose(ctx context.Context, db queryer) error {
 		return err
 	}
 	defer rows.Close()
+	c := t.newCounter()
 	for rows.Next() {
 		var r indexRow
 		if err := r.scan(rows); err != nil {
 			return err
 		}
-		t.add(groupKey{r.who, r.shape, r.ending, r.time / int64(time.Hour)}, &hourCount{1, r.rows, r.nanos})
+		c.open(&blockHead{dictWho: {r.who}, dictShape: {r.shape}, dictEnding: {r.ending}})
+		c.add(&countRow{hourKey{hour: r.time / int64(time.Hour)}, hourCount{1, r.rows, r.nanos}})
 	}
+	t.counts.merge(c.counts)
 	return rows.Err()
-}
-
-// add counts what has these parts, if it is wanted.
-func (t *tally) add(k groupKey, c *hourCount) {
-	w := t.wanted
-	if k.hour < t.from || k.hour > t.to || !w.who.has(k.who) || !w.shape.has(k.shape) || !w.ending.has(k.ending) || !w.kind(k.shape, k.ending) {
-		return
-	}
-	hour := int64(0)
-	if t.unit > 0 {
-		hour = k.hour / t.unit * t.unit
-	}
-	g := groupKey{t.groupings[0].group(k.who), t.groupings[1].group(k.shape), t.groupings[2].group(k.ending), hour}
-	sum := t.counts[g]
-	if sum == nil {
-		sum = &hourCount{}
-		t.counts[g] = sum
-	}
-	sum.n, sum.rows, sum.nanos = sum.n+c.n, sum.rows+c.rows, sum.nanos+c.nanos
 }
 
 // result returns the counts, the largest first.
 func (t *tally) result(limit int) []Count {
-	all := make([]Count, 0, len(t.counts))
-	for k, sum := range t.counts {
-		c := Count{By: make([]string, t.width), Requests: sum.n, Rows: sum.rows, Mean: time.Duration(sum.nanos / max(sum.n, 1))}
-		for i, group := range []int64{k.who, k.shape, k.ending} {
-			g := t.groupings[i]
-			for n, column := range g.columns {
-				c.By[column] = g.texts[group][n]
-			}
-		}
-		for column, layout := range t.layouts {
-			c.By[column] = time.Unix(k.hour*3600, 0).UTC().Format(layout)
-		}
-		all = append(all, c)
-	}
+	all := []Count{}
+	t.counts.each(func(hour, group int64, sum *hourCount) { all = append(all, t.line(hour, group, sum)) })
 	slices.SortFunc(all, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), slices.Compare(a.By, b.By))
 	})
@@ -263,4 +274,18 @@ func (t *tally) result(limit int) []Count {
 		all = all[:limit]
 	}
 	return all
+}
+
+func (t *tally) line(hour, group int64, sum *hourCount) Count {
+	c := Count{By: make([]string, t.width), Requests: sum.n, Rows: sum.rows, Mean: time.Duration(sum.nanos / max(sum.n, 1))}
+	for _, g := range slices.Backward(t.groupings[:]) {
+		for n, column := range g.columns {
+			c.By[column] = g.texts[group%g.size()][n]
+		}
+		group /= g.size()
+	}
+	for column, layout := range t.layouts {
+		c.By[column] = time.Unix(hour*3600, 0).UTC().Format(layout)
+	}
+	return c
 }

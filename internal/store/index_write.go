@@ -316,5 +316,5 @@ func (w *indexWriter) write(last uint64) error {
 	e.encode(first, w.rows, w.running)
 	err := w.exec("insert or replace into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd,
 		e.head, e.keys, e.places, e.traces)
-	return errors.Join(err, w.exec("insert or replace into counts values (?, ?)", first, e.sums))
+	return errors.Join(err, w.exec("insert or replace into counts values (?, ?, ?, ?)", first, e.callers, e.shapes, e.sums))
 }

@@ -36,8 +36,9 @@ create table block (
     head blob not null, keys blob not null, places blob not null, traces blob not null
 ) strict;
 
--- The numbers of a block's requests by hour. They are apart, since SQLite reads all that stands before a field.
-create table counts (first integer primary key, sums blob not null) strict;
+-- The numbers of a block's requests by hour. They are apart, since SQLite reads all that stands before a field. callers has them
+-- without hours and shapes, shapes without hours and callers: most statistics need no more, and these are much smaller.
+create table counts (first integer primary key, callers blob not null, shapes blob not null, sums blob not null) strict;
 
 -- The requests that were running when their block was full. id, session, trace and host are hashes: what is found is
 -- compared in full. A place without a segment is of an outcome that is not there, or of a record that was pruned.
