@@ -54,8 +54,8 @@ bench-mcp: build
 	@testdata/clients/mcp/install "$(MCP_SERVERS)" internal/bench
 	$(GO) run ./internal/bench -mcp "$(MCP_SERVERS)" $(BENCH)
 
-bench-audit: setup
-	AUDIT_BENCH_RECORDS=10000000 $(GO) test -run '^$$' -bench 'Indexing|Search' -benchtime 3x -timeout 1h ./internal/store
+bench-audit: build
+	AUDIT_BENCH_RECORDS=10000000 AUDIT_BENCH_PROGRAM=$(CURDIR)/bin/interlock $(GO) test -run '^$$' -bench 'Indexing|Search' -benchtime 3x -timeout 1h ./internal/store
 
 soak: build
 	$(GO) run ./internal/bench -scale 1 -soak $(or $(SOAK),10m)

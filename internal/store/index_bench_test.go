@@ -94,7 +94,8 @@ func untilTaken(do func() error) {
 }
 
 // BenchmarkSearch measures searches over a log of AUDIT_BENCH_RECORDS requests (100,000 if it is not set), which is made, or
-// used again, in AUDIT_BENCH_DIR if that is set. Each search returns the first hundred; "make bench-audit" has ten million requests.
+// used again, in AUDIT_BENCH_DIR if that is set. Each search returns the first hundred; "make bench-audit" has ten million requests,
+// and searches them with the program as well.
 func BenchmarkSearch(b *testing.B) {
 	n, _ := strconv.Atoi(os.Getenv("AUDIT_BENCH_RECORDS"))
 	n = max(n, 100_000)
@@ -112,7 +113,9 @@ func BenchmarkSearch(b *testing.B) {
 	start := time.Now()
 	catchUp(b, x, g.config.Dir)
 	b.Logf("indexed in %v", time.Since(start))
-	for _, s := range searches(b, x, g) {
+	one := someRequest(b, x, g)
+	named := searches(g, &one)
+	for _, s := range named {
 		s.filter.Limit = 100
 		b.Run(s.name, func(b *testing.B) {
 			found, before := 0, processorTime(b)
@@ -137,6 +140,9 @@ func BenchmarkSearch(b *testing.B) {
 			b.ReportMetric(float64((processorTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 		})
 	}
+	if os.Getenv("AUDIT_BENCH_PROGRAM") != "" {
+		benchProgram(b, g, &one, named)
+	}
 }
 
 type namedFilter struct {
@@ -144,17 +150,22 @@ type namedFilter struct {
 	filter audit.Filter
 }
 
-// searches are one for each thing that can be searched by, and some of several. Those that select little look through all blocks.
-func searches(b *testing.B, x *Index, g *generated) []namedFilter {
-	day := func(n int) time.Time { return g.from.Add(time.Duration(n) * 24 * time.Hour) }
-	var one audit.View // somewhere in the middle
-	err := x.Search(context.Background(), g.config.Dir, audit.Filter{Since: day(40), Limit: 1, OldestFirst: true}, func(v audit.View) bool {
+// someRequest returns one from the middle of the log.
+func someRequest(b *testing.B, x *Index, g *generated) (one audit.View) {
+	err := x.Search(context.Background(), g.config.Dir, audit.Filter{Since: g.day(40), Limit: 1, OldestFirst: true}, func(v audit.View) bool {
 		one = v
 		return true
 	})
 	if err != nil || one.ID == "" {
 		b.Fatal(one.ID, err)
 	}
+	return one
+}
+
+func (g *generated) day(n int) time.Time { return g.from.Add(time.Duration(n) * 24 * time.Hour) }
+
+// searches are one for each thing that can be searched by, and some of several. Those that select little look through all blocks.
+func searches(g *generated, one *audit.View) []namedFilter {
 	return []namedFilter{
 		{"newest", audit.Filter{}},
 		{"decision-id", audit.Filter{ID: one.ID}},
@@ -166,12 +177,12 @@ func searches(b *testing.B, x *Index, g *generated) []namedFilter {
 		{"decision", audit.Filter{Verdict: "refuse"}},
 		{"door", audit.Filter{Door: "mcp"}},
 		{"client", audit.Filter{Client: "10.1.1.199"}},
-		{"time", audit.Filter{Since: day(40), Until: day(40).Add(time.Hour), Source: "source3"}},
+		{"time", audit.Filter{Since: g.day(40), Until: g.day(40).Add(time.Hour), Source: "source3"}},
 		{"fingerprint", audit.Filter{Fingerprint: fmt.Sprintf("%016x", 7919*1999)}},
 		{"sqlstate", audit.Filter{SQLState: "42501", OldestFirst: true}},
 		{"text", audit.Filter{Text: "AMOUNT_1999 from"}},
 		{"identity-table", audit.Filter{Identity: "user199", Table: "table_399"}},
 		{"nothing", audit.Filter{Identity: "user199", SQLState: "42501", Column: "amount_1998"}},
-		{"client-one-month", audit.Filter{Client: "10.1.1.7", Since: day(60)}},
+		{"client-one-month", audit.Filter{Client: "10.1.1.7", Since: g.day(60)}},
 	}
 }

@@ -27,7 +27,7 @@ type generated struct {
 	from   time.Time
 }
 
-// generate writes n requests: 200 identities, 20 sources, 2,000 statements over 400 tables, a refusal in twelve.
+// generate writes n requests: 200 identities, 20 sources, 2,000 statements over 400 tables, a refusal in twelve, a session for 200.
 func generate(t testing.TB, dir string, n int) *generated {
 	t.Helper()
 	g := &generated{dir: dir, from: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -77,6 +77,11 @@ func (g *generated) append(t testing.TB, l *audit.Log, j [2]*audit.Judgement, i 
 	rec := &audit.Record{Time: at, ID: idAt(t, at), Identity: "user" + strconv.Itoa(user), KeyID: "01K0KEY", Door: door,
 		ClientAddr: fmt.Sprintf("10.1.%d.%d:5%d", i%3, user, i%10000), Application: "psql", Session: "S" + strconv.Itoa(i/200),
 		Source: "source" + strconv.Itoa((user+rng.IntN(2))%20), Judgement: j[0]}
+	if i%200 == 0 {
+		opened := *rec
+		opened.ID, opened.Judgement = idAt(t, at), nil
+		untilTaken(func() error { return l.Event(context.Background(), &opened, &audit.Event{Name: audit.SessionOpened}) })
+	}
 	out := &audit.Outcome{ID: rec.ID, Time: at.Add(time.Millisecond), Status: audit.OK, Rows: int64(i % 50), Bytes: 400, Duration: time.Millisecond}
 	if i%12 != 5 {
 		untilTaken(func() error { return l.Intent(context.Background(), rec) })
