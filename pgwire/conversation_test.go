@@ -231,7 +231,7 @@ func encodeRequest(line string) ([]byte, error) {
 	case "Terminate":
 		m = &pgproto3.Terminate{}
 	case "FunctionCall":
-		m = &pgproto3.FunctionCall{Function: number(0), ResultFormatCode: 1}
+		m = callMessage(number(0), args[1:])
 	case "CopyData":
 		m = &pgproto3.CopyData{Data: []byte(arg(0))}
 	case "CopyDone":
@@ -247,6 +247,24 @@ func encodeRequest(line string) ([]byte, error) {
 		return nil, err
 	}
 	return m.Encode(nil)
+}
+
+// callMessage reads the arguments of a FunctionCall, in text, and behind a "/" the format of its result, without which that is
+// binary. NULL is null.
+func callMessage(function uint32, args []string) *pgproto3.FunctionCall {
+	values, format, _ := cutSlice(args, "/")
+	m := &pgproto3.FunctionCall{Function: function, ResultFormatCode: 1}
+	if len(format) > 0 {
+		m.ResultFormatCode = uint16(format[0][0] - '0')
+	}
+	for _, v := range values {
+		if v == "NULL" {
+			m.Arguments = append(m.Arguments, nil)
+		} else {
+			m.Arguments = append(m.Arguments, []byte(v))
+		}
+	}
+	return m
 }
 
 // bindMessage reads: portal statement value... [/ format...], where NULL is null and the formats are those of the

@@ -102,6 +102,8 @@ type admission struct {
 	accept func(*analyze.Facts) *Refusal
 	// raw is set when the statement is run as it is; see raw.go.
 	raw bool
+	// call is set for a FunctionCall message, which is judged as the SELECT that calls the function.
+	call *functionCall
 	// path is the search path that the session is pinned to; nil on doors without sessions. pathless is set when the session
 	// has emptied it.
 	path     []string
@@ -147,7 +149,7 @@ func (c *Core) admit(ctx context.Context, a *admission) *Refusal {
 		a.id = audit.NewID()
 	}
 	for _, step := range [...]func(context.Context, *admission) *Refusal{
-		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.keepData, c.bound, c.afford, c.meter, c.hold, c.queue, c.announce, c.intend,
+		c.identify, c.resolveSource, c.connectable, c.analyse, c.authorise, c.applyPolicies, c.callable, c.keepData, c.bound, c.afford, c.meter, c.hold, c.queue, c.announce, c.intend,
 	} {
 		if r := step(ctx, a); r != nil {
 			a.leaveTurn()
@@ -234,7 +236,10 @@ func (c *Core) analyse(ctx context.Context, a *admission) *Refusal {
 			err = c.judge(a)
 		}
 	}
-	if err != nil {
+	switch {
+	case a.call != nil && (err != nil || !a.call.isJudged(a.judged.facts)):
+		return a.call.denied()
+	case err != nil:
 		return c.unanalysed(a, err)
 	}
 	if a.accept != nil {
@@ -291,6 +296,9 @@ func (c *Core) authorise(ctx context.Context, a *admission) *Refusal {
 		r.Kind = Unsupported
 	}
 	r.ends = a.raw
+	if a.call != nil {
+		return a.call.told(a, r)
+	}
 	return r
 }
 

@@ -65,6 +65,11 @@ type ruledDecision struct {
 
 // judge sets a.judged to the facts of a.sql. Facts that depend on the session are not cached.
 func (c *Core) judge(a *admission) *analyze.Error {
+	if a.call != nil {
+		if err := a.call.write(a); err != nil {
+			return err
+		}
+	}
 	if a.judged != nil && a.judged.index == a.index && !a.judged.facts.SessionBound {
 		return nil
 	}

@@ -105,26 +105,6 @@ func (s *Session) rawExecute(ctx context.Context, portal string, frame []byte) e
 	return s.rawRun(ctx, a, &op{kind: opExecute, taken: st.taken}, frame)
 }
 
-// FunctionCall takes a FunctionCall message, which runs a function by its OID.
-func (s *Session) FunctionCall(ctx context.Context, function uint32, frame []byte) error {
-	if !s.raw {
-		return s.Reject(ctx, true, &Refusal{Kind: Unsupported, SQLState: "0A000", Message: "function calls outside of SQL are not supported",
-			Hint: "Call the function in a SELECT."})
-	}
-	a := s.rawAdmission(&preparedStatement{sql: fmt.Sprintf("function \"%d\"", function)})
-	return s.rawRun(ctx, a, &op{kind: opQuery}, frame)
-}
-
-// takeFunctionResult relays the result of a FunctionCall.
-func (s *Session) takeFunctionResult(r *Reply) (Output, bool) {
-	o := s.front()
-	if o == nil || o.run == nil || o.kind != opQuery || !s.raw {
-		return s.alarm("the server sent the result of a function that nobody called"), true
-	}
-	o.bytes += int64(len(r.Frame))
-	return Output{Frame: r.Frame}, true
-}
-
 // expects notes that the server takes data of a COPY that could not be foreseen. With the session's lock held.
 func (s *Session) expects(o *op) {
 	if o.run.raw {

@@ -37,6 +37,7 @@ func namesOf(f *analyze.Facts) recordNames {
 		}
 		for _, fn := range s.Functions {
 			functions.add(fn.Schema + "." + fn.Name + "(" + fn.Signature + ")")
+			n.changes = n.changes || policy.WritesLargeObjects(fn)
 		}
 		for _, ch := range s.Channels {
 			channels.add(string(ch.Action) + " " + ch.Name)

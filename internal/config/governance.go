@@ -347,7 +347,7 @@ func resourceShape(to *[]policy.Resource) shape {
 func grantedShape(to *[]policy.Resource) shape {
 	var written string
 	s := text(&written, "", `A pattern: "*" for everything outside the system schemas, schema.table for a table with all its columns, schema.table.column, `+
-		`schema.function, or channel:name for a channel of LISTEN and NOTIFY. A part may be *. Identifiers are folded to lower case unless they are in double `+
+		`schema.function, or channel:name for a channel of LISTEN and NOTIFY. For large objects and db.execute_raw it is "*". A part may be *. Identifiers are folded to lower case unless they are in double `+
 		`quotes. The system schemas must be named.`, grantedPattern, nil)
 	s.set = func(text string) error {
 		r, err := policy.ParseResource(text)

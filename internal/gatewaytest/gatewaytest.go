@@ -30,7 +30,7 @@ import (
 )
 
 // AllowAll is a governance document with one source, shop, on which ana and bob may read and change every table and
-// call every function, those of the system among them. Only what the gateway itself does not support is refused.
+// call every function, those of the system among them, use every channel and large object. Only what the gateway itself does not support is refused.
 const AllowAll = `
 version: 1
 sources:
@@ -43,7 +43,7 @@ source_roles:
     permissions:
       - allow: [db.table.select, db.table.insert, db.table.update, db.table.delete_rows, db.table.truncate, db.table.describe, db.function.execute]
         on: ["*", "pg_catalog.*"]
-      - {allow: [db.channel.listen, db.channel.notify], on: ["*"]}
+      - {allow: [db.channel.listen, db.channel.notify, db.large_object.read, db.large_object.write], on: ["*"]}
 identities:
   ana: {kind: human, grants: [{source: shop, roles: [everything]}]}
   bob: {kind: human, grants: [{source: shop, roles: [everything]}]}

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"slices"
+	"strings"
 
 	"interlock/catalog"
 	"interlock/sqlgov/typing"
@@ -21,12 +22,15 @@ func isNotify(f *catalog.Function) bool {
 	return f != nil && f.Schema == "pg_catalog" && f.Name == "pg_notify"
 }
 
-// notifies is a call of pg_notify. What it sends leaves the session as what is written does. Only a literal says which channel it is; every
+// keeps reports if what a function is given leaves the session as what is written does: it is sent to a channel, or it comes into a
+// large object or makes the number of one.
+func keeps(f *catalog.Function) bool {
+	return isNotify(f) || f != nil && f.Schema == "pg_catalog" && (strings.HasPrefix(f.Name, "lo_") || f.Name == "lowrite")
+}
+
+// notifies is a call of pg_notify. Only a literal says which channel it is; every
 // other way to the function ends in use, which notes an unknown one.
 func (a *analysis) notifies(n *pg.FuncCall, match typing.Match, args []value) value {
-	for _, v := range args {
-		a.flowsIntoWrite(v)
-	}
 	known := slices.Clone(a.out.Channels)
 	v := a.called(match, args, n.Location)
 	if name := n.Args[0].GetAConst().GetSval().GetSval(); name != "" {

@@ -61,6 +61,11 @@ func (a *analysis) resolveCall(n *pg.FuncCall, schema, name string, args []value
 	if err == nil {
 		a.checkDrift(n, schema, name, call, match)
 		a.calls(n, match, args)
+		if keeps(match.Function) {
+			for _, v := range args {
+				a.flowsIntoWrite(v)
+			}
+		}
 		if isNotify(match.Function) && len(n.Args) > 0 {
 			return a.notifies(n, match, args)
 		}

@@ -33,18 +33,24 @@ const (
 	BuiltinNotify      BuiltinClass = "notify" // sends an argument to other sessions
 )
 
+// The classes that need an action of their own; see largeObjectActions.
+const (
+	BuiltinLargeRead  BuiltinClass = "large_object_read"
+	BuiltinLargeWrite BuiltinClass = "large_object_write"
+	BuiltinLargeOpen  BuiltinClass = "large_object_open" // opens, closes and positions: of no use without one of the others
+)
+
 // The classes that never run through the gateway.
 const (
-	BuiltinSQLText     BuiltinClass = "sql_text"      // runs a text, or reads a table that an argument names
-	BuiltinState       BuiltinClass = "session_state" // changes settings, the random seed, or exports the snapshot
-	BuiltinFile        BuiltinClass = "file"          // reads, writes or lists files of the server
-	BuiltinLargeObject BuiltinClass = "large_object"
-	BuiltinAdmin       BuiltinClass = "admin"      // signals, replication, backup, WAL, maintenance, pg_upgrade
-	BuiltinStatistics  BuiltinClass = "statistics" // counters, and values that were sampled from columns
-	BuiltinDiagnostic  BuiltinClass = "diagnostic" // what other sessions do, statements included; memory, locks
-	BuiltinInternal    BuiltinClass = "internal"   // for the server's own use: input and output, triggers, index support
-	BuiltinUnreviewed  BuiltinClass = "unreviewed" // nobody has judged it yet
-	BuiltinUnknown     BuiltinClass = ""           // not in the table
+	BuiltinSQLText    BuiltinClass = "sql_text"      // runs a text, or reads a table that an argument names
+	BuiltinState      BuiltinClass = "session_state" // changes settings, the random seed, or exports the snapshot
+	BuiltinFile       BuiltinClass = "file"          // reads, writes or lists files of the server
+	BuiltinAdmin      BuiltinClass = "admin"         // signals, replication, backup, WAL, maintenance, pg_upgrade
+	BuiltinStatistics BuiltinClass = "statistics"    // counters, and values that were sampled from columns
+	BuiltinDiagnostic BuiltinClass = "diagnostic"    // what other sessions do, statements included; memory, locks
+	BuiltinInternal   BuiltinClass = "internal"      // for the server's own use: input and output, triggers, index support
+	BuiltinUnreviewed BuiltinClass = "unreviewed"    // nobody has judged it yet
+	BuiltinUnknown    BuiltinClass = ""              // not in the table
 )
 
 // builtinLevels says what each class needs. A class that is missing here never runs.
@@ -52,7 +58,8 @@ var builtinLevels = map[BuiltinClass]level{
 	BuiltinPure: levelFree, BuiltinVolatile: levelFree, BuiltinSession: levelFree,
 	BuiltinCatalog: levelNamed, BuiltinSetting: levelNamed, BuiltinServer: levelNamed, BuiltinTransaction: levelNamed,
 	BuiltinSequence: levelNamed, BuiltinLock: levelNamed, BuiltinSleep: levelNamed, BuiltinNotify: levelNamed,
-	BuiltinSQLText: levelNever, BuiltinState: levelNever, BuiltinFile: levelNever, BuiltinLargeObject: levelNever,
+	BuiltinSQLText: levelNever, BuiltinState: levelNever, BuiltinFile: levelNever,
+	BuiltinLargeRead: levelGranted, BuiltinLargeWrite: levelGranted, BuiltinLargeOpen: levelGranted,
 	BuiltinAdmin: levelNever, BuiltinStatistics: levelNever, BuiltinDiagnostic: levelNever, BuiltinInternal: levelNever,
 	BuiltinUnreviewed: levelNever,
 }

@@ -2,7 +2,7 @@ package policy
 
 // changing are the actions that can change data: a function outside the system schemas may do anything.
 var changing = []Action{TableInsert, TableUpdate, TableDelete, TableTruncate, CreateTable, AlterTable, DropTable,
-	FunctionExec, ExecuteRaw}
+	FunctionExec, LargeWrite, ExecuteRaw}
 
 // MayChange reports if any role of an identity allows an action on a source that can change data. If none does, its
 // sessions can be read-only on the server as well.

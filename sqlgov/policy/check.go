@@ -175,8 +175,8 @@ func misfit(r *Resource, actions []Action) string {
 			return fmt.Sprintf("%s does not act on channels, as %q is", a, r.Text)
 		}
 	}
-	if slices.Contains(actions, ExecuteRaw) && len(r.Parts) > 1 {
-		return fmt.Sprintf(`%s acts on the whole source: write "*", not %q`, ExecuteRaw, r.Text)
+	if i := slices.IndexFunc(actions, sourcewide); i >= 0 && len(r.Parts) > 1 {
+		return fmt.Sprintf(`%s acts on the whole source: write "*", not %q`, actions[i], r.Text)
 	}
 	if len(r.Parts) < 3 {
 		return ""
@@ -197,6 +197,9 @@ func misfit(r *Resource, actions []Action) string {
 
 // channelwise reports if an action is about channels.
 func channelwise(a Action) bool { return a == ChannelListen || a == ChannelNotify }
+
+// sourcewide reports if an action is about the source as a whole.
+func sourcewide(a Action) bool { return a == ExecuteRaw || a == LargeRead || a == LargeWrite }
 
 // columnwise reports if an action is judged column by column.
 func columnwise(a Action) bool {

@@ -46,6 +46,7 @@ func CompareAccess(before, after *Ruleset, source string, ix *catalog.Index) []A
 		}
 		c.channels(ChannelListen)
 		c.channels(ChannelNotify)
+		c.largeObjects()
 		all = append(all, c.changes...)
 	}
 	return all
@@ -155,7 +156,7 @@ func (g *grantSet) calls(f *catalog.Function) bool {
 	by := g.function(f)
 	if catalog.IsSystemSchema(f.Schema) {
 		switch lvl := builtinLevel(f); {
-		case lvl == levelNever:
+		case lvl == levelNever, lvl == levelGranted: // the latter by actions of its own
 			return false
 		case lvl == levelFree && by == nil:
 			return true

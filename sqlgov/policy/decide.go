@@ -92,7 +92,7 @@ func (j *judge) statement(s *analyze.Statement) {
 		j.add(Reason{Note: fmt.Sprintf("unknown kind of statement %q", s.Kind)})
 	}
 	if s.Kind == analyze.Raw {
-		j.settle(Need{Action: ExecuteRaw}, j.set.raw())
+		j.settle(Need{Action: ExecuteRaw}, j.set.sourcewide(ExecuteRaw))
 	}
 	for i := range s.Reads {
 		j.column(TableSelect, &s.Reads[i])
@@ -224,6 +224,8 @@ func (j *judge) function(f *catalog.Function) {
 	switch lvl := builtinLevel(f); {
 	case lvl == levelNever:
 		j.add(Reason{Need: need, Note: fmt.Sprintf("built-in function of class %q, which never runs through the gateway", Builtin(f))})
+	case lvl == levelGranted && (by == nil || by.effect == Allow):
+		j.largeObjects(Builtin(f))
 	case Builtin(f) == BuiltinNotify && by == nil:
 		j.add(Reason{Need: need, Granted: true, Note: "built-in function, whose channel is judged instead"})
 	case lvl == levelNamed && by == nil && j.in.Introspection != nil && j.in.Introspection.Function(f):

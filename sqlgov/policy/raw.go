@@ -12,14 +12,14 @@ func (r *Ruleset) Raw(identity, source string) bool {
 	if set == nil {
 		return false
 	}
-	by := set.raw()
+	by := set.sourcewide(ExecuteRaw)
 	return by != nil && by.effect == Allow
 }
 
-// raw returns the rule that decides about db.execute_raw: the first deny, else the first allow, else nil.
-func (g *grantSet) raw() *rule {
+// sourcewide returns the rule that decides about an action on the whole source: the first deny, else the first allow, else nil.
+func (g *grantSet) sourcewide(action Action) *rule {
 	var allow *rule
-	rules := g.rules[ExecuteRaw]
+	rules := g.rules[action]
 	for i := range rules {
 		switch {
 		case rules[i].effect == Deny:

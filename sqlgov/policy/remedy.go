@@ -50,7 +50,7 @@ func (n *Need) concerns(r *rule) bool {
 // pattern is the resource pattern that names exactly what is needed.
 func (n *Need) pattern() string {
 	switch {
-	case n.Action == ExecuteRaw, channelwise(n.Action) && n.Object == everyChannel:
+	case sourcewide(n.Action), channelwise(n.Action) && n.Object == everyChannel:
 		return "*"
 	case channelwise(n.Action):
 		return ChannelPrefix + n.Object

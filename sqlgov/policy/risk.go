@@ -12,7 +12,7 @@ type Risk string
 const (
 	RiskNone   Risk = "none"   // nothing is changed
 	RiskLow    Risk = "low"    // rows are added or locked
-	RiskMedium Risk = "medium" // chosen rows are changed; sequences, locks and notifications
+	RiskMedium Risk = "medium" // chosen rows are changed; sequences, locks, notifications and large objects
 	RiskHigh   Risk = "high"   // all rows of a table are changed; a volatile function of the database, or a raw statement, which may do anything
 )
 
@@ -68,7 +68,7 @@ func riskOfWrite(s *analyze.Statement, w *analyze.Write) Risk {
 func riskOfFunction(f *catalog.Function) Risk {
 	if catalog.IsSystemSchema(f.Schema) {
 		switch Builtin(f) {
-		case BuiltinSequence, BuiltinLock, BuiltinNotify, BuiltinTransaction, BuiltinSleep:
+		case BuiltinSequence, BuiltinLock, BuiltinNotify, BuiltinLargeWrite, BuiltinTransaction, BuiltinSleep:
 			return RiskMedium
 		}
 		return RiskNone

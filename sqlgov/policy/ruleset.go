@@ -24,6 +24,8 @@ const (
 	FunctionExec   Action = "db.function.execute"
 	ChannelListen  Action = "db.channel.listen"
 	ChannelNotify  Action = "db.channel.notify"
+	LargeRead      Action = "db.large_object.read"
+	LargeWrite     Action = "db.large_object.write"
 	ExecuteRaw     Action = "db.execute_raw"
 	DiscoverSearch Action = "discovery.search"
 	DiscoverRead   Action = "discovery.asset.read"
@@ -31,7 +33,7 @@ const (
 
 // Actions lists every action, in the order in which documentation shows them.
 var Actions = []Action{TableSelect, TableInsert, TableUpdate, TableDelete, TableTruncate, TableDescribe,
-	CreateTable, AlterTable, DropTable, FunctionExec, ChannelListen, ChannelNotify, ExecuteRaw, DiscoverSearch, DiscoverRead}
+	CreateTable, AlterTable, DropTable, FunctionExec, ChannelListen, ChannelNotify, LargeRead, LargeWrite, ExecuteRaw, DiscoverSearch, DiscoverRead}
 
 // Effect is allow or deny.
 type Effect string

@@ -26,6 +26,7 @@ const (
 	untypedColumn                   // a column that was not typed: a star, a whole row
 	someFunction                    // a function, denied or unknown
 	someChannel                     // a channel
+	largeObjects                    // all of them
 	behindPlan                      // something whose plan may not be shown
 	asItIs                          // a statement that is run without being understood
 	ungoverned                      // something that no permission can allow
@@ -51,6 +52,9 @@ func (j *judge) denial(r *Reason) denial {
 	}
 	if n.Action == FunctionExec {
 		return denial{kind: someFunction, action: n.Action, name: j.typedName(n.Schema, n.Object)}
+	}
+	if n.Action == LargeRead || n.Action == LargeWrite {
+		return denial{kind: largeObjects, action: n.Action}
 	}
 	if channelwise(n.Action) {
 		return denial{kind: someChannel, action: n.Action, name: n.Object}
@@ -123,6 +127,10 @@ func (j *judge) say(all []denial) {
 		}
 		d.Message = "permission denied for channel " + first.name
 		d.Hint = fmt.Sprintf("Ask your administrator for %s on %s%s.", first.action, ChannelPrefix, first.name)
+	case largeObjects:
+		d.Message = fmt.Sprintf("permission denied to %s large objects", verb(first.action))
+		d.Detail = fmt.Sprintf("%s do not allow %s.", j.who(), first.action)
+		d.Hint = fmt.Sprintf(`Ask your administrator for %s on "*".`, first.action)
 	case behindPlan:
 		d.Message = "permission denied for the plan of this statement"
 		d.Detail = "A plan shows the indexes, conditions, estimates and partitions of every table behind a statement."
