@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -139,26 +138,21 @@ func execSQL(ctx context.Context, dsn, sql string) error {
 	return err
 }
 
-// demoFiles are what the demo's configuration templates are filled with.
-type demoFiles struct {
-	Dir, Cert, Key       string
-	PGWire, MCP, Admin   string
-	UpstreamHost         string
-	UpstreamPort         int
-	UpstreamPasswordFile string
-}
-
 func (d *demo) startGateway(ctx context.Context, freePorts bool) error {
 	cert, key, err := selfSign(d.dir)
 	if err != nil {
 		return err
 	}
-	files := demoFiles{Dir: d.dir, Cert: cert, Key: key, PGWire: address(6432, freePorts), MCP: address(8642, freePorts),
-		Admin: address(8643, freePorts), UpstreamHost: d.cluster.Host(), UpstreamPort: d.cluster.Port(),
-		UpstreamPasswordFile: filepath.Join(d.dir, "upstream.password")}
+	values := map[string]string{"Dir": d.dir, "Cert": cert, "Key": key, "PGWire": address(6432, freePorts), "MCP": address(8642, freePorts),
+		"Admin": address(8643, freePorts), "UpstreamHost": d.cluster.Host(), "UpstreamPort": strconv.Itoa(d.cluster.Port()),
+		"UpstreamPasswordFile": filepath.Join(d.dir, "upstream.password")}
 	for name, text := range map[string]string{"interlock.yaml": demoConfig, "governance.yaml": demoGovernance} {
-		if err := fillTemplate(filepath.Join(d.dir, name), text, files); err != nil {
-			return err
+		text, err := fill(text, values)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
 		}
 	}
 	cfg, err := config.Load(d.config())
@@ -204,16 +198,17 @@ func address(port int, free bool) string {
 	return "127.0.0.1:0"
 }
 
-func fillTemplate(file, text string, data any) error {
-	t, err := template.New(filepath.Base(file)).Parse(text)
-	if err != nil {
-		return fmt.Errorf("reading the template of %s: %w", file, err)
-	}
-	var b strings.Builder
-	if err := t.Execute(&b, data); err != nil {
-		return fmt.Errorf("filling %s: %w", file, err)
-	}
-	return os.WriteFile(file, []byte(b.String()), 0o600)
+// fill puts values in the place of their names: ${name}.
+func fill(text string, values map[string]string) (string, error) {
+	var missing error
+	text = os.Expand(text, func(name string) string {
+		value, ok := values[name]
+		if !ok {
+			missing = fmt.Errorf("no value for ${%s}", name)
+		}
+		return value
+	})
+	return text, missing
 }
 
 // environment says where everything is. The PG* variables let psql and pgbench connect as ana without arguments.
@@ -268,13 +263,14 @@ func (d *demo) runCommand(ctx context.Context, command []string) error {
 }
 
 func (d *demo) welcome(w io.Writer) error {
-	t, err := template.New("welcome").Parse(demoWelcome)
-	if err != nil {
-		return fmt.Errorf("reading the welcome: %w", err)
-	}
 	values := d.environment()
 	values["Governance"] = filepath.Join(d.dir, "governance.yaml")
-	return t.Execute(w, values)
+	text, err := fill(demoWelcome, values)
+	if err != nil {
+		return fmt.Errorf("filling the welcome: %w", err)
+	}
+	_, err = io.WriteString(w, text)
+	return err
 }
 
 // stop stops what was started, in reverse order, and removes the directory.
