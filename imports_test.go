@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 // confined says which packages may import an outside package, or one below it.
 var confined = map[string][]string{
 	"github.com/jackc/pgx/v5/pgproto3":       {"pgwire", "internal/upstream", "internal/pgtest"},
-	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "internal/oracle", "internal/bench", "cmd/interlock"},
+	"github.com/jackc/pgx/v5":                {"pgwire", "internal/upstream", "internal/pgtest", "internal/oracle", "internal/bench", "internal/store", "cmd/interlock"},
 	"github.com/pganalyze/pg_query_go":       {"sqlgov/analyze"},
 	"cel.dev/cel-go":                         {"sqlgov/policy"},
 	"database/sql":                           {"internal/store"},

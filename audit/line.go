@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -137,17 +136,9 @@ func (l *line) when() time.Time {
 
 // decode returns the entry as a view of itself alone.
 func (l *line) decode() (View, error) {
-	var v View
-	if err := json.Unmarshal(l.text, &v); err != nil {
+	v, err := decodeView(l.text)
+	if err != nil {
 		return View{}, fmt.Errorf("audit entry %d: %w", l.seq, err)
-	}
-	if v.Outcome != nil {
-		v.Outcome.ID = v.ID
-		v.Status = v.Outcome.Status
-		v.Outcome.Time = v.Time
-		if v.Type == TypeRequest {
-			v.Outcome.Time = v.Time.Add(v.Outcome.Duration)
-		}
 	}
 	return v, nil
 }

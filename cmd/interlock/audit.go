@@ -20,7 +20,7 @@ import (
 func auditCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Search, verify, export and prune the audit log"}
 	cmd.AddCommand(auditSearchCommand(), auditShowCommand(), auditTailCommand(), auditSessionsCommand(), auditStatsCommand(), auditVerifyCommand(),
-		auditExportCommand(), auditPruneCommand(), auditPublicKeyCommand(), auditOwnerKeyCommand(), auditReindexCommand())
+		auditExportCommand(), auditPruneCommand(), auditPublicKeyCommand(), auditOwnerKeyCommand(), auditReindexCommand(), auditNodesCommand())
 	return cmd
 }
 
@@ -107,25 +107,22 @@ func parseAge(text string) (time.Duration, error) {
 
 func auditSearchCommand() *cobra.Command {
 	var f auditFilter
+	var from logFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "search [DECISION-ID]",
 		Short: "Find requests in the audit log, newest first",
 		Args:  cobra.MaximumNArgs(1),
 	}
-	dirs := bindLogs(cmd)
+	from.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		logs, err := findLogs(cmd, *dirs)
-		if err != nil {
-			return err
-		}
 		filter, err := f.filter(args)
 		if err != nil {
 			return err
 		}
 		found := false
 		show := viewPrinter(cmd.OutOrStdout(), asJSON)
-		err = logs.search(cmd.Context(), filter, func(v audit.View) bool {
+		err = from.search(cmd, filter, func(v audit.View) bool {
 			found = true
 			return show(v) == nil
 		})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/ed25519"
 	"encoding/csv"
 	"encoding/json"
@@ -34,7 +35,8 @@ func auditExportCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f.bind(cmd)
-	dirs := bindLogs(cmd)
+	var from logFlags
+	from.bind(cmd)
 	cmd.Flags().BoolVar(&f.Events, "events", false, "export events other than requests too")
 	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl, csv or bundle")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write; it must not exist")
@@ -50,7 +52,7 @@ func auditExportCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		e := &export{cmd: cmd, cfg: cfg, dirs: *dirs, filter: filter, format: format, out: out}
+		e := &export{cmd: cmd, cfg: cfg, from: &from, filter: filter, format: format, out: out}
 		return e.run()
 	}
 	return cmd
@@ -59,7 +61,7 @@ func auditExportCommand() *cobra.Command {
 type export struct {
 	cmd         *cobra.Command
 	cfg         *config.Config
-	dirs        []string
+	from        *logFlags
 	filter      audit.Filter
 	format, out string
 }
@@ -68,6 +70,9 @@ func (e *export) run() (err error) {
 	write := map[string]func(io.Writer) error{"jsonl": e.jsonl, "csv": e.csv, "bundle": e.bundle}[e.format]
 	if write == nil {
 		return usage("--format: %q is none of jsonl, csv, bundle", e.format)
+	}
+	if e.format == "bundle" && e.from.shared {
+		return usage("--shared: a bundle has whole segments, which only the log of a node has; export it on each node that \"interlock audit nodes\" lists")
 	}
 	f, err := os.OpenFile(e.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -97,13 +102,9 @@ func (e *export) run() (err error) {
 
 // each yields what is exported.
 func (e *export) each(yield func(*audit.View) error) error {
-	logs, err := findLogs(e.cmd, e.dirs)
-	if err != nil {
-		return err
-	}
 	e.filter.OldestFirst = true
 	var failed error
-	err = logs.search(e.cmd.Context(), e.filter, func(v audit.View) bool {
+	err := e.from.search(e.cmd, e.filter, func(v audit.View) bool {
 		failed = yield(&v)
 		return failed == nil
 	})
@@ -199,7 +200,7 @@ func auditPruneCommand() *cobra.Command {
 		Use:   "prune --before TIME --bundle FILE...",
 		Short: "Remove old segments that have been exported",
 		Long: "Prune removes whole segments whose entries are all older than --before, from the oldest on, and only those that a bundle\n" +
-			"given has byte for byte and that every sink has confirmed. It is recorded in the log, signed, with the hash that the rest\n" +
+			"given has byte for byte, that every sink has confirmed and that are in the shared index, if there is one. It is recorded in the log, signed, with the hash that the rest\n" +
 			"of the chain goes on from, before anything is removed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -233,11 +234,11 @@ func prune(cmd *cobra.Command, cfg *config.Config, before time.Time, bundles []s
 	if err != nil {
 		return err
 	}
-	if segs, err = confirmedSegments(cfg, segs); err != nil {
+	if segs, err = confirmedSegments(cmd.Context(), cfg, segs); err != nil {
 		return err
 	}
 	if len(segs) == 0 {
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "nothing to prune: no segment is old enough, exported and confirmed by every sink")
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "nothing to prune: no segment is old enough, exported and confirmed by every sink and the shared index")
 		return err
 	}
 	last := segs[len(segs)-1]
@@ -279,16 +280,29 @@ func exportedSegments(bundles []string, key ed25519.PublicKey) (map[string]strin
 	return all, nil
 }
 
-// confirmedSegments leaves out segments that a sink has not confirmed.
-func confirmedSegments(cfg *config.Config, segs []audit.Segment) ([]audit.Segment, error) {
+// confirmedSegments leaves out segments that a sink has not confirmed, or that are not in the shared index.
+func confirmedSegments(ctx context.Context, cfg *config.Config, segs []audit.Segment) ([]audit.Segment, error) {
 	for _, s := range cfg.Audit.Sinks {
 		sent, err := auditship.Sent(gateway.AuditPositions(cfg), s.Name)
 		if err != nil {
 			return nil, err
 		}
-		for len(segs) > 0 && segs[len(segs)-1].Last > sent {
-			segs = segs[:len(segs)-1]
-		}
+		segs = upTo(segs, sent)
 	}
-	return segs, nil
+	part, err := gateway.OpenSharedPart(cfg)
+	if err != nil || part == nil {
+		return segs, err
+	}
+	at, err := part.Position(ctx)
+	if err = errors.Join(err, part.Close()); err != nil {
+		return nil, fmt.Errorf("nothing is pruned before the shared index says that it has it: %w", err)
+	}
+	return upTo(segs, at), nil
+}
+
+func upTo(segs []audit.Segment, last uint64) []audit.Segment {
+	for len(segs) > 0 && segs[len(segs)-1].Last > last {
+		segs = segs[:len(segs)-1]
+	}
+	return segs
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,100 +19,75 @@ import (
 // auditLogs are the logs that a command reads: that of the configuration, or directories with copies of several nodes'.
 type auditLogs []string
 
-// bindLogs adds the flag that names other logs.
-func bindLogs(cmd *cobra.Command) *[]string {
-	return cmd.Flags().StringArray("log", nil, "directory with a log's segments, instead of this node's; several are merged by time")
+// logFlags say which logs a command reads.
+type logFlags struct {
+	dirs   []string
+	shared bool
 }
 
-func findLogs(cmd *cobra.Command, dirs []string) (auditLogs, error) {
-	if len(dirs) > 0 {
-		for _, d := range dirs {
-			if _, err := os.Stat(d); err != nil {
-				return nil, err
-			}
+func (l *logFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&l.dirs, "log", nil, "directory with a log's segments, instead of this node's; several are merged by time")
+	l.bindShared(cmd)
+	cmd.MarkFlagsMutuallyExclusive("log", "shared")
+}
+
+func (l *logFlags) bindShared(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&l.shared, "shared", false, "ask the index that nodes share (audit.shared_index), for all nodes at once")
+}
+
+// auditSearcher yields what a filter selects, by time.
+type auditSearcher interface {
+	Search(ctx context.Context, f audit.Filter, yield func(audit.View) bool) error
+	Close() error
+}
+
+func (l *logFlags) open(cmd *cobra.Command) (auditSearcher, error) {
+	for _, d := range l.dirs {
+		if _, err := os.Stat(d); err != nil {
+			return nil, err
 		}
-		return dirs, nil
+	}
+	if len(l.dirs) > 0 {
+		return auditLogs(l.dirs), nil
 	}
 	cfg, err := loadConfig(cmd)
 	if err != nil {
 		return nil, err
 	}
+	if l.shared {
+		return gateway.ReadShared(cmd.Context(), cfg)
+	}
 	return auditLogs{gateway.AuditConfig(cfg).Dir}, nil
 }
 
-// search yields what a filter selects in all logs, by time.
-func (l auditLogs) search(ctx context.Context, f audit.Filter, yield func(audit.View) bool) error {
+// search opens the logs that flags name, and yields what a filter selects in them.
+func (l *logFlags) search(cmd *cobra.Command, f audit.Filter, yield func(audit.View) bool) error {
+	logs, err := l.open(cmd)
+	if err != nil {
+		return err
+	}
+	return errors.Join(logs.Search(cmd.Context(), f, yield), logs.Close())
+}
+
+func (l auditLogs) Close() error { return nil }
+
+// Search yields what a filter selects in all logs, by time.
+func (l auditLogs) Search(ctx context.Context, f audit.Filter, yield func(audit.View) bool) error {
 	if len(l) == 1 {
 		return searchLog(ctx, l[0], f, yield)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	streams := make([]*viewStream, 0, len(l))
+	searches := make([]audit.Searcher, 0, len(l))
 	for _, dir := range l {
-		s := openStream(ctx, dir, f)
-		defer s.stop()
-		s.advance()
-		streams = append(streams, s)
-	}
-	for left := f.Limit; ; left-- {
-		s := first(streams, f.OldestFirst)
-		if s == nil || f.Limit > 0 && left == 0 {
-			return nil
-		}
-		if s.err != nil {
-			return s.err
-		}
-		if !yield(s.view) {
-			return nil
-		}
-		s.advance()
-	}
-}
-
-// viewStream is what one log yields, one at a time.
-type viewStream struct {
-	next func() (audit.View, error, bool)
-	stop func()
-	view audit.View
-	err  error
-	done bool
-}
-
-func openStream(ctx context.Context, dir string, f audit.Filter) *viewStream {
-	var s viewStream
-	s.next, s.stop = iter.Pull2(func(yield func(audit.View, error) bool) {
-		stopped := false
-		err := searchLog(ctx, dir, f, func(v audit.View) bool {
-			v.Node = dir
-			stopped = !yield(v, nil)
-			return !stopped
+		searches = append(searches, func(yield func(audit.View) bool) error {
+			return searchLog(ctx, dir, f, func(v audit.View) bool {
+				v.Node = dir
+				return yield(v)
+			})
 		})
-		if err != nil && !stopped {
-			yield(audit.View{}, err)
-		}
-	})
-	return &s
-}
-
-func (s *viewStream) advance() {
-	var more bool
-	s.view, s.err, more = s.next()
-	s.done = !more
-}
-
-// first returns the stream whose turn it is, or one that has failed.
-func first(streams []*viewStream, oldest bool) *viewStream {
-	var best *viewStream
-	for _, s := range streams {
-		switch {
-		case s.done:
-		case s.err != nil:
-			return s
-		case best == nil, oldest == s.view.Time.Before(best.view.Time) && !s.view.Time.Equal(best.view.Time):
-			best = s
-		}
 	}
-	return best
+	return audit.Merge(searches, f.OldestFirst, f.Limit, yield)
 }
 
 // searchLog searches one log: by its index as far as that has come, and by reading what is newer.
@@ -170,6 +144,7 @@ func inTurn(parts []func(audit.Filter, func(audit.View) bool) error, f audit.Fil
 
 func auditSessionsCommand() *cobra.Command {
 	var f auditFilter
+	var from logFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sessions [SESSION]",
@@ -182,51 +157,62 @@ func auditSessionsCommand() *cobra.Command {
 				return err
 			}
 			if len(args) > 0 {
-				return sessionStory(cmd, args[0], asJSON)
+				return sessionStory(cmd, &from, args[0], asJSON)
 			}
-			list, err := withIndex(cmd, func(x *store.Index) (any, error) { return x.Sessions(cmd.Context(), filter) })
+			var sessions []store.SessionInfo
+			err = withIndex(cmd, from.shared, func(x auditIndex) (err error) {
+				sessions, err = x.Sessions(cmd.Context(), filter)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			sessions := list.([]store.SessionInfo)
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), sessions)
 			}
-			return printSessions(cmd, sessions)
+			return printSessions(cmd, sessions, from.shared)
 		},
 	}
 	f.bindWho(cmd)
+	from.bindShared(cmd)
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "show at most this many; 0 shows all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// withIndex opens this node's index.
-func withIndex(cmd *cobra.Command, use func(*store.Index) (any, error)) (any, error) {
-	cfg, err := loadConfig(cmd)
-	if err != nil {
-		return nil, err
-	}
-	x, err := store.ReadIndex(cmd.Context(), cfg.DataDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New(`there is no index yet: run the gateway, or "interlock audit reindex"`)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer x.Close()
-	return use(x)
+// auditIndex is what an index knows beside the requests.
+type auditIndex interface {
+	Sessions(ctx context.Context, f audit.Filter) ([]store.SessionInfo, error)
+	Stats(ctx context.Context, f audit.Filter, by []string) ([]store.Count, error)
+	Close() error
 }
 
-func sessionStory(cmd *cobra.Command, session string, asJSON bool) error {
-	logs, err := findLogs(cmd, nil)
+// withIndex opens this node's index, or that of all nodes.
+func withIndex(cmd *cobra.Command, shared bool, use func(auditIndex) error) error {
+	cfg, err := loadConfig(cmd)
 	if err != nil {
 		return err
 	}
+	var x auditIndex
+	if shared {
+		x, err = gateway.ReadShared(cmd.Context(), cfg)
+	} else {
+		x, err = store.ReadIndex(cmd.Context(), cfg.DataDir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New(`there is no index yet: run the gateway, or "interlock audit reindex"`)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(x), x.Close())
+}
+
+func sessionStory(cmd *cobra.Command, from *logFlags, session string, asJSON bool) error {
 	show := viewPrinter(cmd.OutOrStdout(), asJSON)
 	n := 0
 	var failed error
-	err = logs.search(cmd.Context(), audit.Filter{Session: session, Events: true, OldestFirst: true}, func(v audit.View) bool {
+	err := from.search(cmd, audit.Filter{Session: session, Events: true, OldestFirst: true}, func(v audit.View) bool {
 		n++
 		failed = show(v)
 		return failed == nil
@@ -237,22 +223,28 @@ func sessionStory(cmd *cobra.Command, session string, asJSON bool) error {
 	return err
 }
 
-func printSessions(cmd *cobra.Command, list []store.SessionInfo) error {
-	t := newTable(cmd.OutOrStdout(), "SESSION", "IDENTITY", "SOURCE", "CLIENT", "APPLICATION", "OPENED", "LASTED", "STATEMENTS")
+func printSessions(cmd *cobra.Command, list []store.SessionInfo, nodes bool) error {
+	head, first := []string{"SESSION", "IDENTITY", "SOURCE", "CLIENT", "APPLICATION", "OPENED", "LASTED", "STATEMENTS"}, 1
+	if nodes {
+		head, first = append([]string{"NODE"}, head...), 0
+	}
+	t := newTable(cmd.OutOrStdout(), head...)
 	for i := range list {
 		s := &list[i]
 		lasted := "open"
 		if s.Closed != nil {
 			lasted = s.Closed.Sub(s.Opened).Round(time.Millisecond).String()
 		}
-		t.row(s.Session, printable(s.Identity), printable(s.Source), s.Client, printable(s.Application),
-			s.Opened.Local().Format(time.DateTime), lasted, fmt.Sprint(s.Statements))
+		cells := []string{s.Node, s.Session, printable(s.Identity), printable(s.Source), s.Client, printable(s.Application),
+			s.Opened.Local().Format(time.DateTime), lasted, fmt.Sprint(s.Statements)}
+		t.row(cells[first:]...)
 	}
 	return t.flush()
 }
 
 func auditStatsCommand() *cobra.Command {
 	var f auditFilter
+	var from logFlags
 	var by []string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -265,11 +257,14 @@ func auditStatsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, err := withIndex(cmd, func(x *store.Index) (any, error) { return x.Stats(cmd.Context(), filter, by) })
+			var counts []store.Count
+			err = withIndex(cmd, from.shared, func(x auditIndex) (err error) {
+				counts, err = x.Stats(cmd.Context(), filter, by)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			counts := found.([]store.Count)
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), counts)
 			}
@@ -285,42 +280,9 @@ func auditStatsCommand() *cobra.Command {
 		},
 	}
 	f.bind(cmd)
+	from.bindShared(cmd)
 	cmd.Flags().StringSliceVar(&by, "by", []string{"identity", "source", "status"}, "columns to count by")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "show at most this many; 0 shows all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-func auditReindexCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "reindex",
-		Short: "Make the search index anew from the log",
-		Long:  "Reindex throws the search index away and makes it from the log. The gateway must not be running: it keeps the index up by itself.",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			log, err := audit.Open(gateway.AuditConfig(cfg)) // keeps a gateway from writing the index meanwhile
-			if err != nil {
-				return err
-			}
-			defer log.Close()
-			for _, suffix := range []string{"", "-wal", "-shm"} {
-				if err := os.Remove(filepath.Join(cfg.DataDir, store.IndexName+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return err
-				}
-			}
-			x, err := store.OpenIndex(cmd.Context(), cfg.DataDir)
-			if err != nil {
-				return err
-			}
-			defer x.Close()
-			for more := true; more && err == nil; {
-				more, err = x.CatchUp(cmd.Context(), gateway.AuditConfig(cfg).Dir, 0)
-			}
-			return err
-		},
-	}
 }

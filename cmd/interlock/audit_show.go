@@ -45,30 +45,59 @@ func auditShowCommand() *cobra.Command {
 		Long:  "Show prints everything that the log says of one decision. With the owner's secret key it also prints the full text of\nthe statement and its parameters, if the ruleset had them kept.",
 		Args:  cobra.ExactArgs(1),
 	}
-	dirs := bindLogs(cmd)
+	var from logFlags
+	from.bind(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&ownerKey, "owner-key", "", "file with the owner's secret key")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		logs, err := findLogs(cmd, *dirs)
-		if err != nil {
-			return err
-		}
 		var found []audit.View
-		err = logs.search(cmd.Context(), audit.Filter{ID: strings.ToUpper(args[0]), Events: true}, func(v audit.View) bool {
+		err := from.search(cmd, audit.Filter{ID: strings.ToUpper(args[0]), Events: true}, func(v audit.View) bool {
 			found = append(found, v)
 			return true
 		})
 		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("the audit log has no decision %s", args[0])
+			err = fmt.Errorf("the audit log has no decision %s%s", args[0], elsewhere(cmd, &from, args[0]))
 		}
 		for i := range found {
 			if err == nil {
 				err = showView(cmd.OutOrStdout(), &found[i], ownerKey, asJSON)
 			}
+			if err == nil && from.shared {
+				err = showOrigin(cmd, &found[i], ownerKey)
+			}
 		}
 		return err
 	}
 	return cmd
+}
+
+// showOrigin says where the rest of a record is that the shared index has.
+func showOrigin(cmd *cobra.Command, v *audit.View, ownerKey string) error {
+	hint := fmt.Sprintf("the whole record, with what is sealed for the owner and its place in the chain, is in the log of node %s:\n"+
+		"run \"interlock audit show %s\" there, or here with --log and a copy of that log", v.Node, v.ID)
+	if ownerKey != "" {
+		return errors.New(hint)
+	}
+	_, err := fmt.Fprintln(cmd.ErrOrStderr(), hint)
+	return err
+}
+
+// elsewhere says which node has a decision that is not in this node's log, if nodes share an index that can tell.
+func elsewhere(cmd *cobra.Command, from *logFlags, id string) string {
+	cfg, err := loadConfig(cmd)
+	if err != nil || cfg.Audit.SharedIndex.DSN == "" || from.shared || len(from.dirs) > 0 {
+		return ""
+	}
+	node := ""
+	shared := logFlags{shared: true}
+	err = shared.search(cmd, audit.Filter{ID: strings.ToUpper(id), Events: true, Limit: 1}, func(v audit.View) bool {
+		node = v.Node
+		return true
+	})
+	if err != nil || node == "" {
+		return ""
+	}
+	return fmt.Sprintf("; that of node %s has it: run show there, or here with --shared", node)
 }
 
 func showView(w io.Writer, v *audit.View, ownerKey string, asJSON bool) error {

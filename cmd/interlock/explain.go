@@ -44,17 +44,13 @@ func explainCommand() *cobra.Command {
 }
 
 func explainRecorded(cmd *cobra.Command, f *auditFilter, args []string, asJSON bool) error {
-	logs, err := findLogs(cmd, nil)
-	if err != nil {
-		return err
-	}
 	filter, err := f.filter(args)
 	if err != nil {
 		return err
 	}
 	found := 0
 	var failure error
-	err = logs.search(cmd.Context(), filter, func(v audit.View) bool {
+	err = (&logFlags{}).search(cmd, filter, func(v audit.View) bool {
 		found++
 		if asJSON {
 			failure = printJSON(cmd.OutOrStdout(), v)

@@ -29,6 +29,16 @@ type AuditStatus struct {
 	Failing bool        `json:"failing"` // it takes no entries
 	Indexed uint64      `json:"indexed"` // last entry that searches find by the index
 	Sinks   []AuditSink `json:"sinks"`
+	// Shared is the part of this node in the index that nodes share; nil if there is none.
+	Shared *AuditShared `json:"shared_index,omitempty"`
+}
+
+// AuditShared is how far the part of this node in a shared index has come.
+type AuditShared struct {
+	Indexed uint64 `json:"indexed"` // last entry that is known to be there
+	Lag     uint64 `json:"lag"`     // entries on the disk that are not
+	Failing bool   `json:"failing"`
+	Reason  string `json:"reason,omitempty"` // why, where the database is not the reason
 }
 
 // AuditSink is the state of a place that the log is sent to.

@@ -67,6 +67,12 @@ type Audit struct {
 	Compression        string        `json:"compression"` // "gzip" or "none"
 	CheckpointInterval time.Duration `json:"checkpoint_interval"`
 	Sinks              []AuditSink   `json:"sinks,omitempty"`
+	SharedIndex        SharedIndex   `json:"shared_index,omitzero"`
+}
+
+// SharedIndex is the index of the audit logs of many nodes. Without a DSN there is none.
+type SharedIndex struct {
+	DSN string `json:"dsn,omitempty"` // reference
 }
 
 // AuditSink is a place that the audit log is sent to.
@@ -185,6 +191,9 @@ func (c *Config) anchor(dir string) {
 	}
 	if path, isFile := cutFile(c.Redis.URL); isFile {
 		c.Redis.URL = "file:" + under(dir, path)
+	}
+	if path, isFile := cutFile(c.Audit.SharedIndex.DSN); isFile {
+		c.Audit.SharedIndex.DSN = "file:" + under(dir, path)
 	}
 	for i := range c.Audit.Sinks {
 		paths = append(paths, &c.Audit.Sinks[i].Path)

@@ -59,7 +59,7 @@ approvals:
   lease: 5s
   keep: 24h
   webhook: {url: "https://hooks.example/x", secret: "file:hook.secret"}
-audit: {sync: always, sync_interval: 5ms, segment_bytes: 1MiB}
+audit: {sync: always, sync_interval: 5ms, segment_bytes: 1MiB, shared_index: {dsn: "file:index.dsn"}}
 limits:
   max_connections: 0x20
   max_connections_per_identity: 10
@@ -107,7 +107,7 @@ func TestLoad(t *testing.T) {
 			Listener{Address: "0.0.0.0:7777", TLS: &TLS{filepath.Join(dir, "tls/c.pem"), filepath.Join(dir, "tls/k.pem"), filepath.Join(dir, "tls/ca.pem")}},
 			Listener{Address: "[::1]:0", Disabled: true}, Listener{Address: "localhost:9"}},
 		Store: Store{"sqlite", filepath.Join(dir, "shared")}, Audit: Audit{Sync: "always", SyncInterval: 5 * time.Millisecond, RelaxedWindow: 2 * time.Second,
-			SegmentBytes: 1 << 20, Compression: "gzip", CheckpointInterval: time.Minute},
+			SegmentBytes: 1 << 20, Compression: "gzip", CheckpointInterval: time.Minute, SharedIndex: SharedIndex{"file:" + filepath.Join(dir, "index.dsn")}},
 		Limits: Limits{32, 10, 9, 90 * time.Second, 0, 65536, 64 << 10, 1000, 1, 1 << 30, 2 << 20, 9 * time.Second, 2 << 10, 2, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Hour, 0, 2 * time.Minute, 10 * time.Minute, 7},
 		Approvals: Approvals{10, 5, 64 << 10, 5 * time.Second, 24 * time.Hour,
 			Webhook{"https://hooks.example/x", "file:" + filepath.Join(dir, "hook.secret")}},

@@ -123,6 +123,14 @@ func auditShape(a *Audit) shape {
 			{"segment_bytes", size(&a.SegmentBytes, "A segment file of this size is closed and the next one begun.", bounds{64 * kib, 4 * gib, 64 * mib})},
 			{"compression", choice(&a.Compression, "gzip", "Form of closed segments.", "gzip", "none")},
 			{"checkpoint_interval", duration(&a.CheckpointInterval, "Longest time from a record to a signed checkpoint that covers it.", time.Second, 24*time.Hour, time.Minute)},
+			{"shared_index", &object{
+				about:    "Index in PostgreSQL that nodes share: each writes its part, and interlock audit --shared asks for all of them.",
+				required: []string{"dsn"},
+				fields: []field{
+					{"dsn", text(&a.SharedIndex.DSN, "", "Reference to the connection string, postgres://user:password@host/database?sslmode=verify-full or in the form of libpq: env:NAME or file:PATH. "+
+						"A server on another machine needs sslmode=verify-full or verify-ca.", referencePattern, checkReference)},
+				},
+			}},
 			{"sinks", &table{"Places that the log is sent to, by name.", func(key *yaml.Node) shape { return sinkShape(a, key) }}},
 		},
 	}

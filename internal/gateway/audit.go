@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -64,6 +66,9 @@ func (g *Gateway) openAudit(ctx context.Context) (err error) {
 	if g.Index, err = store.OpenIndex(ctx, g.cfg.DataDir); err != nil {
 		return err
 	}
+	if g.together, err = OpenSharedPart(g.cfg); err != nil {
+		return err
+	}
 	for i := range g.cfg.Audit.Sinks {
 		s := &g.cfg.Audit.Sinks[i]
 		to, err := sink(s, conf.Node)
@@ -74,6 +79,36 @@ func (g *Gateway) openAudit(ctx context.Context) (err error) {
 			Positions: AuditPositions(g.cfg), OnlyCheckpoints: s.Only == "checkpoints", Limit: g.synced, Log: g.log})
 	}
 	return nil
+}
+
+// OpenSharedPart makes the part of this node in the index that nodes share; nil if the configuration has none. It does not wait
+// for the database. The log is known by its signing key, whatever the node is called.
+func OpenSharedPart(cfg *config.Config) (*store.SharedPart, error) {
+	if cfg.Audit.SharedIndex.DSN == "" {
+		return nil, nil
+	}
+	dsn, err := config.Resolve(cfg.Audit.SharedIndex.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("audit.shared_index: %w", err)
+	}
+	key, err := audit.LoadSigningKey(AuditKeyFile(cfg))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(key.Public().(ed25519.PublicKey))
+	return store.OpenSharedPart(dsn, hex.EncodeToString(sum[:16]), AuditConfig(cfg).Node)
+}
+
+// ReadShared opens the index that nodes share to read it.
+func ReadShared(ctx context.Context, cfg *config.Config) (*store.SharedIndex, error) {
+	if cfg.Audit.SharedIndex.DSN == "" {
+		return nil, errors.New("there is no shared audit index: set audit.shared_index in the configuration")
+	}
+	dsn, err := config.Resolve(cfg.Audit.SharedIndex.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("audit.shared_index: %w", err)
+	}
+	return store.ReadShared(ctx, dsn)
 }
 
 func sink(s *config.AuditSink, node string) (auditship.Sink, error) {
@@ -120,6 +155,13 @@ func (g *Gateway) runAudit(ctx context.Context) {
 	g.background.Go(func() {
 		g.Index.Follow(ctx, AuditConfig(g.cfg).Dir, g.synced, func(err error) { g.log.Error().Err(err).Msg("audit index") })
 	})
+	if g.together != nil {
+		g.background.Go(func() {
+			g.together.Follow(ctx, AuditConfig(g.cfg).Dir, g.synced, func(err error) {
+				g.log.Error().Err(err).Msg("the shared audit index does not take entries; it is tried again")
+			})
+		})
+	}
 	for _, s := range g.shippers {
 		g.background.Go(func() {
 			if err := s.Run(ctx); err != nil {
@@ -139,7 +181,29 @@ func (g *Gateway) auditStatus() admin.AuditStatus {
 		p := s.Status()
 		st.Sinks = append(st.Sinks, admin.AuditSink{Name: p.Name, Sent: p.Sent, Lag: p.Lag, Failing: p.Err != ""})
 	}
+	if g.together != nil {
+		taken, err := g.together.Taken()
+		st.Shared = &admin.AuditShared{Indexed: taken, Lag: stats.Synced - min(taken, stats.Synced), Failing: err != nil, Reason: store.SharedReason(err)}
+	}
 	return st
+}
+
+// auditProblems are what operators should look at.
+func auditProblems(st *admin.AuditStatus) []string {
+	var problems []string
+	for _, p := range st.Sinks {
+		if p.Failing {
+			problems = append(problems, fmt.Sprintf("audit sink %s does not take entries; %d are waiting", p.Name, p.Lag))
+		}
+	}
+	if s := st.Shared; s != nil && s.Failing {
+		problem := fmt.Sprintf("the shared audit index does not take entries; %d are waiting", s.Lag)
+		if s.Reason != "" {
+			problem += "; " + s.Reason
+		}
+		problems = append(problems, problem)
+	}
+	return problems
 }
 
 // actor says who runs this process, for administrative acts.

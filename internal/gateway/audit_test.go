@@ -162,11 +162,14 @@ func TestAuditTellsNoSecrets(t *testing.T) {
 	}
 	var log lockedBuffer
 	sink := filepath.Join(t.TempDir(), "sink.jsonl")
+	index := pgtest.Start(t).Database(t)
+	t.Setenv("TEST_SHARED_INDEX", index)
 	var data string
 	g := gatewaytest.Start(t, gatewaytest.Options{Setup: []string{countedTable}, Governance: governed(owner.Public()), Log: zerolog.New(&log),
 		Configure: func(c *config.Config) {
 			data = c.DataDir
 			c.Audit.Sinks = []config.AuditSink{{Name: "copy", Kind: "file", Path: sink, Only: "all"}}
+			indexedAs("n1")(c)
 		}})
 	mixedLoad(t, g)
 	g.Revoke("bob")
@@ -183,6 +186,7 @@ func TestAuditTellsNoSecrets(t *testing.T) {
 		audit.SourceAvailable, audit.KeyCreated, audit.KeyRevoked, "log.opened", "log.checkpoint"}
 	awaitEvents(t, g, events)
 	awaitShipped(t, g)
+	awaitSharedIndex(t, g)
 	if n := len(g.Records(audit.Filter{Trace: "4bf92f3577b34da6a3ce929d0e0e4736"})); n != 30 {
 		t.Errorf("%d requests with the caller's trace, want 30", n)
 	}
@@ -194,7 +198,7 @@ func TestAuditTellsNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written := map[string][]byte{"the operational log": log.bytes(), "the sink": read(t, sink)}
+	written := map[string][]byte{"the operational log": log.bytes(), "the sink": read(t, sink), "the shared index": sharedTexts(t, index)}
 	for _, f := range append(files, glob(t, data, "audit*", "*")...) {
 		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() && !strings.HasSuffix(f, "signing.key") {
 			written[f] = read(t, f)

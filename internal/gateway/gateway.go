@@ -53,7 +53,8 @@ type Gateway struct {
 	document documentState
 	states   sourceStates
 	shippers []*auditship.Shipper
-	webhook  *webhook // nil if there is none
+	together *store.SharedPart // of the audit index that nodes share; nil if there is none
+	webhook  *webhook          // nil if there is none
 
 	pg    *pgwire.Server
 	mcp   *mcp.Server
@@ -380,6 +381,9 @@ func (g *Gateway) closeParts() error {
 	if g.Index != nil {
 		errs = append(errs, g.Index.Close())
 	}
+	if g.together != nil {
+		errs = append(errs, g.together.Close())
+	}
 	if g.Assets != nil {
 		errs = append(errs, g.Assets.Close())
 	}
@@ -403,11 +407,7 @@ func (g *Gateway) status(context.Context) admin.Status {
 		s.Problems = append(s.Problems, "the audit log cannot be written, so nothing is served")
 	}
 	s.Audit = g.auditStatus()
-	for _, p := range s.Audit.Sinks {
-		if p.Failing {
-			s.Problems = append(s.Problems, fmt.Sprintf("audit sink %s does not take entries; %d are waiting", p.Name, p.Lag))
-		}
-	}
+	s.Problems = append(s.Problems, auditProblems(&s.Audit)...)
 	if g.webhook != nil && g.webhook.failing.Load() {
 		s.Problems = append(s.Problems, "the webhook of approvals does not take changes")
 	}

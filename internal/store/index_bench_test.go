@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"interlock/audit"
+	"interlock/internal/pgtest"
 )
 
 // BenchmarkIndexing measures what the index costs a request, in processor time and in bytes: for the same statement again
@@ -42,6 +43,36 @@ func BenchmarkIndexing(b *testing.B) {
 			}
 			b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/n, "cpu-ns/request")
 			b.ReportMetric(float64(size)/n, "bytes/request")
+		})
+	}
+}
+
+// BenchmarkSharedIndex measures what a request costs a node in the index that nodes share, in processor time of the node and in
+// bytes of the database, and what searches cost there.
+func BenchmarkSharedIndex(b *testing.B) {
+	const n = 100_000
+	dsn := pgtest.Start(b).Database(b)
+	g := generate(b, b.TempDir(), n)
+	p := sharedPart(b, dsn, "n1", maxBlockRows)
+	before := processorTime(b)
+	start := time.Now()
+	catchUpShared(b, p, g.config.Dir)
+	spent, lasted := processorTime(b)-before, time.Since(start)
+	x := readShared(b, dsn)
+	var size int64
+	if err := x.db.QueryRow("select sum(pg_total_relation_size(oid)) from pg_class where relnamespace = 'interlock_audit'::regnamespace and relkind = 'r'").Scan(&size); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%d requests: %d ns of processor time and %d bytes a request, in %v", n, spent.Nanoseconds()/n, size/n, lasted)
+	for name, f := range map[string]audit.Filter{"newest": {}, "identity": {Identity: "user199"}, "column": {Column: "amount_1999"},
+		"nothing": {Identity: "user199", SQLState: "42501", Column: "amount_1998"}} {
+		f.Limit = 100
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := x.Search(context.Background(), f, func(audit.View) bool { return true }); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

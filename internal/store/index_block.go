@@ -26,6 +26,7 @@ type indexRow struct {
 	record, ended      audit.Place // ended has no segment if the outcome is not there
 	rows, nanos        int64
 	event, loose       bool
+	text               *rowText // nil where texts are not kept
 }
 
 // The columns of a block's rows. Each is written as its length and as many unsigned varints as there are rows, or as the
@@ -404,16 +405,20 @@ func (b *blockData) value(dict int, v uint64) int64 {
 	return b.head[dict][v]
 }
 
-// found is where a request is in the log.
+// found is a request and where it is.
 type found struct {
-	seq    uint64
-	record audit.Place
-	ended  audit.Place // no segment: the outcome is not there
+	seq           uint64
+	record        audit.Place // in the log
+	ended         audit.Place // no segment: the outcome is not there
+	first         uint64      // of the block
+	row           int         // of the block; negative: it is in none
+	shape, ending int64
 }
 
-// row returns the places of a row.
+// row returns what a block says of a row.
 func (b *blockData) row(i int) found {
-	f := found{seq: b.column(colSeq)[i]}
+	f := found{seq: b.column(colSeq)[i], first: b.first, row: i}
+	f.shape, f.ending = b.value(dictShape, b.column(colShape)[i]), b.value(dictEnding, b.column(colEnding)[i])
 	f.record = audit.Place{Segment: uint64(b.value(dictSegment, b.column(colSegment)[i])), Offset: int64(b.column(colAt)[i])}
 	switch ended := b.column(colEnded)[i]; ended {
 	case 0:

@@ -92,6 +92,7 @@ func TestRequestsThatOutliveTheirBlock(t *testing.T) {
 		t.Cleanup(func() { l.Close() })
 	}
 	catchUp(t, x, dir)
+	hold(map[string]audit.Status{slow: audit.Failed, lost: audit.Unfinished})
 	counts, err := x.Stats(t.Context(), audit.Filter{}, []string{"status"})
 	if err != nil {
 		t.Fatal(err)

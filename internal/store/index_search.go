@@ -15,14 +15,32 @@ import (
 // Search calls yield for the requests that f selects in the log that is indexed, as audit.Search does. Those that
 // were pruned from the log are left out. How a request ended is read from the log if it is not in the index yet.
 func (x *Index) Search(ctx context.Context, logDir string, f audit.Filter, yield func(audit.View) bool) error {
-	tx, err := x.db.BeginTx(ctx, nil) // so that all that is read is of one moment
-	if err != nil {
-		return fmt.Errorf("searching the audit index: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }() // only read
-	s := &indexSearch{ctx: ctx, tx: tx, filter: &f, places: audit.Places{Dir: logDir}, left: cmp.Or(f.Limit, math.MaxInt), yield: yield}
-	defer s.places.Close()
-	if s.wanted, err = wantedBy(ctx, tx, &f); err == nil && !s.wanted.nothing() {
+	return viewed(ctx, x.db, sqlite, func(db queryer) error {
+		w, err := wantedBy(ctx, db, &f)
+		if err != nil {
+			return fmt.Errorf("searching the audit index: %w", err)
+		}
+		return search(ctx, db, w, &logTexts{db: db, places: audit.Places{Dir: logDir}}, yield)
+	})
+}
+
+// requests reads what a search has found.
+type requests interface {
+	// read returns a request; audit.ErrNotFound if it was pruned. Its status is running if the outcome is not known.
+	read(ctx context.Context, f *found) (audit.View, error)
+	// place is the part of the index that is searched, and the last entry that was pruned from it.
+	place(ctx context.Context) (part int64, pruned uint64, err error)
+	close() error
+}
+
+// search calls yield for what is wanted of a part of an index.
+func search(ctx context.Context, db queryer, w *wanted, from requests, yield func(audit.View) bool) (err error) {
+	mine := *w
+	s := &indexSearch{ctx: ctx, db: db, filter: w.filter, wanted: &mine, from: from, left: cmp.Or(w.filter.Limit, math.MaxInt), yield: yield}
+	defer func() { err = errors.Join(err, from.close()) }()
+	var pruned uint64
+	if s.part, pruned, err = from.place(ctx); err == nil && !mine.nothing() {
+		mine.lo = max(mine.lo, pruned+1)
 		err = s.run()
 	}
 	if err != nil && !errors.Is(err, errEnough) {
@@ -37,102 +55,126 @@ var errEnough = errors.New("enough")
 // indexSearch is one search.
 type indexSearch struct {
 	ctx    context.Context
-	tx     *sql.Tx
+	db     queryer // of one moment
+	part   int64
 	filter *audit.Filter
 	wanted *wanted
-	places audit.Places
-	keys   *sql.Stmt // of a block
+	from   requests
+	keys   *sql.Stmt // of a block; there can be many that are looked at in vain
 	data   blockData
 	left   int
 	yield  func(audit.View) bool
 
-	loose   *sql.Rows
-	nextOne *indexRow              // the next of loose; nil if there is none
-	ends    map[string]audit.Place // outcomes that are not in the index yet, by decision id; nil before they are read
+	loose   []*indexRow // the next ones
+	looseAt uint64      // where the ones after those begin
+	noLoose bool        // there are none after those
 }
 
-// order says which way the numbers go.
-func (s *indexSearch) order() string {
+// order says which way the numbers go, and after what the next ones come.
+func (s *indexSearch) order() (direction, beyond string) {
 	if s.filter.OldestFirst {
-		return "asc"
+		return "asc", ">"
 	}
-	return "desc"
+	return "desc", "<"
+}
+
+// start is before everything, in the order of the search, and end behind it.
+func (s *indexSearch) start() uint64 { return math.MaxInt64 - s.end() }
+
+func (s *indexSearch) end() uint64 {
+	if s.filter.OldestFirst {
+		return math.MaxInt64
+	}
+	return 0
+}
+
+// What is read of an index at a time: a connection to PostgreSQL has one result under way.
+const (
+	blockPage = 32
+	loosePage = 256
+)
+
+// listed is a block with its head.
+type listed struct {
+	first uint64
+	head  blockHead
 }
 
 // run looks through the blocks in order, and brings what is loose in between.
 func (s *indexSearch) run() error {
-	lo, hi := s.wanted.lo, s.wanted.hi
+	s.looseAt = s.start()
 	var err error
-	s.loose, err = s.tx.QueryContext(s.ctx, "select "+looseColumns+" from loose where segment > 0 and seq between ? and ? order by seq "+s.order(), lo, hi)
-	if err != nil {
-		return err
-	}
-	defer s.loose.Close()
-	if err := s.advance(); err != nil {
-		return err
-	}
-	if s.keys, err = s.tx.PrepareContext(s.ctx, "select keys from block where first = ?"); err != nil {
+	if s.keys, err = s.db.PrepareContext(s.ctx, "select keys from block where part = ? and first = ?"); err != nil {
 		return err
 	}
 	defer s.keys.Close()
-	where, args := s.wanted.blocks()
-	blocks, err := s.tx.QueryContext(s.ctx, "select first, head, "+s.traces()+" from block where "+where+" order by first "+s.order(), args...)
-	if err != nil {
-		return err
-	}
-	defer blocks.Close()
-	for blocks.Next() {
-		var first uint64
-		var head, traces []byte
-		if err := blocks.Scan(&first, &head, &traces); err != nil {
-			return err
-		}
-		h, err := readHead(head, traces)
-		if err == nil {
-			err = s.block(first, h)
-		}
+	for at := s.start(); ; {
+		page, err := s.blocks(at)
 		if err != nil {
 			return err
 		}
+		for i := range page {
+			if err := s.block(&page[i]); err != nil {
+				return err
+			}
+		}
+		if len(page) < blockPage {
+			return s.looseUpTo(s.end())
+		}
+		at = page[len(page)-1].first
 	}
-	return errors.Join(blocks.Err(), s.looseUpTo(s.end()))
+}
+
+// blocks lists the next blocks that can have something.
+func (s *indexSearch) blocks(at uint64) (page []listed, err error) {
+	direction, beyond := s.order()
+	where, args := s.wanted.blocks()
+	rows, err := s.db.QueryContext(s.ctx, "select first, head, "+s.traces()+" from block where part = ? and first "+beyond+" ? and "+where+
+		" order by first "+direction+" limit ?", append(append([]any{s.part, at}, args...), blockPage)...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var l listed
+		var head, traces []byte
+		if err := rows.Scan(&l.first, &head, &traces); err != nil {
+			return nil, err
+		}
+		if l.head, err = readHead(head, traces); err != nil {
+			return nil, err
+		}
+		page = append(page, l)
+	}
+	return page, rows.Err()
 }
 
 func (s *indexSearch) traces() string {
 	if s.wanted.trace != 0 {
 		return "traces"
 	}
-	return "x''"
-}
-
-// end is behind everything, in the order of the search.
-func (s *indexSearch) end() uint64 {
-	if s.filter.OldestFirst {
-		return math.MaxUint64
-	}
-	return 0
+	return "null"
 }
 
 // block yields what is wanted of a block.
-func (s *indexSearch) block(first uint64, head blockHead) error {
-	m, may := s.wanted.in(head)
+func (s *indexSearch) block(l *listed) error {
+	m, may := s.wanted.in(l.head)
 	if !may {
 		return nil
 	}
-	var keys []byte
-	if err := s.keys.QueryRowContext(s.ctx, first).Scan(&keys); err != nil {
+	var keys, places []byte
+	if err := s.keys.QueryRowContext(s.ctx, s.part, l.first).Scan(&keys); err != nil {
 		return err
 	}
 	b := &s.data
-	if err := b.open(first, head, keys); err != nil {
+	if err := b.open(l.first, l.head, keys); err != nil {
 		return err
 	}
 	rows := m.rows(b)
 	if b.bad || len(rows) == 0 {
 		return b.damage()
 	}
-	var places []byte
-	if err := s.tx.QueryRowContext(s.ctx, "select places from block where first = ?", first).Scan(&places); err != nil {
+	if err := s.db.QueryRowContext(s.ctx, "select places from block where part = ? and first = ?", s.part, l.first).Scan(&places); err != nil {
 		return err
 	}
 	if err := b.addPlaces(places); err != nil {
@@ -158,31 +200,47 @@ func (s *indexSearch) block(first uint64, head blockHead) error {
 
 // looseUpTo yields what is wanted of the loose requests before a number, in the order of the search.
 func (s *indexSearch) looseUpTo(seq uint64) error {
-	for s.nextOne != nil && (s.nextOne.seq < seq) == s.filter.OldestFirst {
-		r := s.nextOne
+	for {
+		r, err := s.nextLoose()
+		if err != nil || r == nil || (r.seq < seq) != s.filter.OldestFirst {
+			return err
+		}
+		s.loose = s.loose[1:]
 		if s.wanted.row(r) {
-			if err := s.found(&found{r.seq, r.record, r.ended}); err != nil {
+			if err := s.found(&found{seq: r.seq, record: r.record, ended: r.ended, row: -1, shape: r.shape, ending: r.ending}); err != nil {
 				return err
 			}
 		}
-		if err := s.advance(); err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
-func (s *indexSearch) advance() error {
-	s.nextOne = nil
-	if !s.loose.Next() {
-		return s.loose.Err()
+// nextLoose returns the loose request whose turn it is; nil if there is none.
+func (s *indexSearch) nextLoose() (*indexRow, error) {
+	if len(s.loose) > 0 {
+		return s.loose[0], nil
 	}
-	r := &indexRow{}
-	if err := r.scan(s.loose); err != nil {
-		return err
+	if s.noLoose {
+		return nil, nil
 	}
-	s.nextOne = r
-	return nil
+	direction, beyond := s.order()
+	rows, err := s.db.QueryContext(s.ctx, "select "+looseColumns+" from loose where part = ? and segment > 0 and seq between ? and ? and seq "+beyond+
+		" ? order by seq "+direction+" limit ?", s.part, s.wanted.lo, s.wanted.hi, s.looseAt, loosePage)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	s.loose = s.loose[:0]
+	for rows.Next() {
+		r := &indexRow{}
+		if err := r.scan(rows); err != nil {
+			return nil, err
+		}
+		s.loose, s.looseAt = append(s.loose, r), r.seq
+	}
+	if s.noLoose = len(s.loose) < loosePage; len(s.loose) == 0 {
+		return nil, rows.Err()
+	}
+	return s.loose[0], rows.Err()
 }
 
 // found reads a request and yields it if it is what is wanted.
@@ -190,12 +248,15 @@ func (s *indexSearch) found(f *found) error {
 	if f.seq < s.wanted.lo || f.seq > s.wanted.hi {
 		return nil
 	}
-	v, err := s.read(f)
+	v, err := s.from.read(s.ctx, f)
 	if errors.Is(err, audit.ErrNotFound) {
 		return nil // it was pruned
 	}
 	if err != nil {
 		return err
+	}
+	if v.Status == audit.Running && s.wanted.unfinished.marked(f.ending) {
+		v.Status = audit.Unfinished
 	}
 	if !s.filter.Matches(&v) {
 		return nil
@@ -207,21 +268,32 @@ func (s *indexSearch) found(f *found) error {
 	return nil
 }
 
-func (s *indexSearch) read(f *found) (audit.View, error) {
+// logTexts reads requests from the log that is indexed.
+type logTexts struct {
+	db     queryer
+	places audit.Places
+	ends   map[string]audit.Place // outcomes that are not in the index yet, by decision id; nil before they are read
+}
+
+func (l *logTexts) place(context.Context) (part int64, pruned uint64, err error) { return 0, 0, nil }
+
+func (l *logTexts) close() error { return l.places.Close() }
+
+func (l *logTexts) read(ctx context.Context, f *found) (audit.View, error) {
 	if f.ended.Segment != 0 {
-		return s.places.ReadAt(f.record, &f.ended)
+		return l.places.ReadAt(f.record, &f.ended)
 	}
-	v, err := s.places.ReadAt(f.record, nil)
+	v, err := l.places.ReadAt(f.record, nil)
 	if err != nil || v.Status != audit.Running {
 		return v, err
 	}
-	if s.ends == nil {
-		if err := s.readEnds(); err != nil {
+	if l.ends == nil {
+		if err := l.readEnds(ctx); err != nil {
 			return v, err
 		}
 	}
-	if at, ok := s.ends[v.ID]; ok {
-		return s.places.ReadAt(f.record, &at)
+	if at, ok := l.ends[v.ID]; ok {
+		return l.places.ReadAt(f.record, &at)
 	}
 	return v, nil
 }
@@ -230,17 +302,17 @@ func (s *indexSearch) read(f *found) (audit.View, error) {
 // gateway.
 const maxUnindexed = 64 << 20
 
-func (s *indexSearch) readEnds() error {
-	s.ends = map[string]audit.Place{}
-	from, err := cursorOf(s.ctx, s.tx, "cursor")
+func (l *logTexts) readEnds(ctx context.Context) error {
+	l.ends = map[string]audit.Place{}
+	from, err := markOf(ctx, l.db, 0, "cursor")
 	if err != nil {
 		return err
 	}
-	_, _, err = audit.ReadAfter(s.places.Dir, from, 0, maxUnindexed, func(e *audit.Entry) bool {
+	_, _, err = audit.ReadAfter(l.places.Dir, from.Cursor, 0, maxUnindexed, func(e *audit.Entry) bool {
 		if e.Type == audit.TypeOutcome {
-			s.ends[e.ID] = audit.Place{Segment: audit.SegmentNumber(e.Segment), Offset: e.Offset}
+			l.ends[e.ID] = audit.Place{Segment: audit.SegmentNumber(e.Segment), Offset: e.Offset}
 		}
-		return s.ctx.Err() == nil
+		return ctx.Err() == nil
 	})
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 // SessionInfo describes a session of the PostgreSQL door.
 type SessionInfo struct {
+	Node        string     `json:"node,omitempty"` // of an index that nodes share
 	Session     string     `json:"session"`
 	Identity    string     `json:"identity"`
 	Source      string     `json:"source"`
@@ -25,8 +27,53 @@ type SessionInfo struct {
 }
 
 // Sessions returns the sessions that the filter's identity, source, client, application and times select, newest first.
-func (x *Index) Sessions(ctx context.Context, f audit.Filter) ([]SessionInfo, error) {
-	c := conditions{where: []string{"true"}}
+func (x *Index) Sessions(ctx context.Context, f audit.Filter) (all []SessionInfo, err error) {
+	err = viewed(ctx, x.db, sqlite, func(db queryer) error {
+		all, err = sessions(ctx, db, &f, map[int64]string{0: ""})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading sessions from the audit index: %w", err)
+	}
+	return all, nil
+}
+
+// sessions returns the sessions of parts of an index, which have the names of their nodes.
+func sessions(ctx context.Context, db queryer, f *audit.Filter, parts map[int64]string) ([]SessionInfo, error) {
+	underWay, err := sessionsUnderWay(ctx, db, parts)
+	if err != nil {
+		return nil, err
+	}
+	c := sessionConditions(f)
+	rows, err := db.QueryContext(ctx, `select s.part, s.id, s.hash, w.identity, w.source, w.application, s.client, s.opened, s.closed, s.statements
+		from session s join who w on w.id = s.who where `+strings.Join(c.where, " and ")+" order by s.opened desc limit ?",
+		append(c.args, cmp.Or(int64(f.Limit), math.MaxInt64))...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := []SessionInfo{}
+	for rows.Next() {
+		var s SessionInfo
+		var part, opened, hash int64
+		var closed sql.NullInt64
+		if err := rows.Scan(&part, &s.Session, &hash, &s.Identity, &s.Source, &s.Application, &s.Client, &opened, &closed, &s.Statements); err != nil {
+			return nil, err
+		}
+		s.Node, s.Opened = parts[part], time.Unix(0, opened).UTC()
+		if closed.Valid {
+			t := time.Unix(0, closed.Int64).UTC()
+			s.Closed = &t
+		} else {
+			s.Statements += underWay[partHash{part, hash}]
+		}
+		all = append(all, s)
+	}
+	return all, rows.Err()
+}
+
+func sessionConditions(f *audit.Filter) *conditions {
+	c := &conditions{where: []string{"true"}}
 	c.equal("w.identity", f.Identity)
 	c.equal("w.source", f.Source)
 	c.equal("w.application", f.Application)
@@ -39,74 +86,58 @@ func (x *Index) Sessions(ctx context.Context, f audit.Filter) ([]SessionInfo, er
 	if !f.Until.IsZero() {
 		c.add("s.opened < ?", f.Until.UnixNano())
 	}
-	underWay, err := x.sessionsUnderWay(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading sessions from the audit index: %w", err)
-	}
-	rows, err := x.db.QueryContext(ctx, `select s.id, s.hash, w.identity, w.source, w.application, s.client, s.opened, s.closed, s.statements
-		from session s join who w on w.id = s.who where `+strings.Join(c.where, " and ")+" order by s.opened desc limit ?",
-		append(c.args, cmp.Or(f.Limit, -1))...)
-	if err != nil {
-		return nil, fmt.Errorf("reading sessions from the audit index: %w", err)
-	}
-	defer rows.Close()
-	all := []SessionInfo{}
-	for rows.Next() {
-		var s SessionInfo
-		var opened, hash int64
-		var closed sql.NullInt64
-		if err := rows.Scan(&s.Session, &hash, &s.Identity, &s.Source, &s.Application, &s.Client, &opened, &closed, &s.Statements); err != nil {
-			return nil, fmt.Errorf("reading sessions from the audit index: %w", err)
-		}
-		s.Opened = time.Unix(0, opened).UTC()
-		if closed.Valid {
-			t := time.Unix(0, closed.Int64).UTC()
-			s.Closed = &t
-		} else {
-			s.Statements += underWay[hash]
-		}
-		all = append(all, s)
-	}
-	return all, rows.Err()
+	return c
 }
 
-// sessionsUnderWay counts the statements of sessions in the block under way, by their hashes.
-func (x *Index) sessionsUnderWay(ctx context.Context) (map[int64]int64, error) {
-	sealed, err := cursorOf(ctx, x.db, "sealed")
+// partHash is a session by its part and its hash.
+type partHash struct{ part, hash int64 }
+
+// sessionsUnderWay counts the statements of sessions in the blocks under way.
+func sessionsUnderWay(ctx context.Context, db queryer, parts map[int64]string) (map[partHash]int64, error) {
+	var events conditions
+	events.add("event <> ''")
+	event, err := events.ids(ctx, db, "ending")
 	if err != nil {
 		return nil, err
 	}
-	var events conditions
-	events.add("event <> ''")
-	event, err := events.ids(ctx, x.db, "ending")
+	counts := map[partHash]int64{}
+	for part := range parts {
+		if err := countUnderWay(ctx, db, part, event, counts); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+func countUnderWay(ctx context.Context, db queryer, part int64, event idSet, counts map[partHash]int64) error {
+	sealed, err := markOf(ctx, db, part, "sealed")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var first uint64
 	var head, keys []byte
-	err = x.db.QueryRowContext(ctx, "select first, head, keys from block where first > ?", sealed.Seq).Scan(&first, &head, &keys)
+	err = db.QueryRowContext(ctx, "select first, head, keys from block where part = ? and first > ? and length(keys) > 0", part, sealed.Seq).Scan(&first, &head, &keys)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h, err := readHead(head, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var b blockData
 	if err := b.open(first, h, keys); err != nil {
-		return nil, err
+		return err
 	}
-	counts := map[int64]int64{}
 	sessions, endings := b.column(colSession), b.column(colEnding)
 	for i := range sessions {
 		if !event.has(b.value(dictEnding, endings[i])) {
-			counts[b.value(dictSession, sessions[i])]++
+			counts[partHash{part, b.value(dictSession, sessions[i])}]++
 		}
 	}
-	return counts, b.damage()
+	return b.damage()
 }
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,13 +49,21 @@ func StatNames() []string {
 // Stats counts the ended requests that a filter selects, in whole hours, by the named columns. It does not know of single
 // requests: a filter on a session, a client, a trace or a decision is an error.
 func (x *Index) Stats(ctx context.Context, f audit.Filter, by []string) ([]Count, error) {
+	return stats(ctx, x.db, sqlite, &f, by)
+}
+
+// stats counts in all parts of an index.
+func stats(ctx context.Context, db *sql.DB, d *dialect, f *audit.Filter, by []string) ([]Count, error) {
 	if f.ID != "" || f.Session != "" || f.Client != "" || f.Trace != "" || f.Event != "" {
 		return nil, errors.New("statistics cannot be selected by decision, session, client, trace or event")
 	}
-	t, err := x.newTally(ctx, &f, by)
-	if err == nil {
-		err = t.run(ctx, x.db)
-	}
+	var t *tally
+	err := viewed(ctx, db, d, func(db queryer) (err error) {
+		if t, err = newTally(ctx, db, f, by); err == nil {
+			err = t.run(ctx, db)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading statistics from the audit index: %w", err)
 	}
@@ -82,7 +91,7 @@ type grouping struct {
 	texts   [][]string // by group
 }
 
-func (x *Index) newTally(ctx context.Context, f *audit.Filter, by []string) (t *tally, err error) {
+func newTally(ctx context.Context, db queryer, f *audit.Filter, by []string) (t *tally, err error) {
 	t = &tally{width: len(by), layouts: map[int]string{}, from: -maxHour, to: maxHour}
 	if !f.Since.IsZero() {
 		t.from = f.Since.Unix() / 3600
@@ -106,11 +115,11 @@ func (x *Index) newTally(ctx context.Context, f *audit.Filter, by []string) (t *
 	}
 	only := *f
 	only.Events, only.Since, only.Until = false, time.Time{}, time.Time{}
-	if t.wanted, err = wantedBy(ctx, x.db, &only); err != nil {
+	if t.wanted, err = wantedBy(ctx, db, &only); err != nil {
 		return nil, err
 	}
 	for i, table := range []string{"who", "shape", "ending"} {
-		if t.groupings[i], err = newGrouping(ctx, x.db, table, columns[table]); err != nil {
+		if t.groupings[i], err = newGrouping(ctx, db, table, columns[table]); err != nil {
 			return nil, err
 		}
 	}
@@ -210,7 +219,7 @@ func (t *tally) read(ctx context.Context, db queryer, to chan<- *countedBlock) e
 	const hour = 3600_000
 	from, end := t.from*hour, (t.to+1)*hour
 	rows, err := db.QueryContext(ctx, "select head, case when from_time >= ? and to_time < ? then "+t.enough()+` else sums end
-		from block join counts using (first) where to_time >= ? and from_time < ?`, from, end, from, end)
+		from block join counts using (part, first) where to_time >= ? and from_time < ?`, from, end, from, end)
 	if err != nil {
 		return err
 	}

@@ -161,15 +161,7 @@ func TestIndexFindsWhatTheLogHas(t *testing.T) {
 // compareWithLog holds every search of indexes against one of the whole log.
 func compareWithLog(t *testing.T, g *generated, indexes map[string]*Index) {
 	ctx := t.Context()
-	first := ids(t, func(y func(audit.View) bool) error { return audit.Search(ctx, g.config.Dir, audit.Filter{Limit: 1}, y) })
-	filters := []audit.Filter{
-		{}, {Identity: "user3"}, {Identity: "nobody"}, {Source: "source1", Status: audit.Refused}, {Table: "s1.table_1"}, {Table: "table_8"},
-		{Column: "region", Identity: "user1"}, {Column: "s0.table_7.amount_7"}, {Column: "amount_14"}, {Label: "pii"}, {Label: "label of 5", Identity: "user1"}, {Label: "none"}, {Session: "S7"}, {SQLState: "42501"}, {Verdict: "refuse", Source: "source0"},
-		{Text: "AMOUNT_12 "}, {Fingerprint: fmt.Sprintf("%016x", 7919*4)}, {Door: "mcp", Identity: "user2"}, {Door: "admin"}, {Client: "10.1.1.7"}, {Client: "10.1.1.0:57"}, {Kind: "denied", Identity: "user0"}, {Kind: "select", Source: "source4"},
-		{Since: g.from.Add(30 * 24 * time.Hour), Until: g.from.Add(31 * 24 * time.Hour)}, {Identity: "user2", Since: g.from.Add(80 * 24 * time.Hour)},
-		{Event: "log.opened"}, {Events: true, Identity: "user5"}, {ID: first[0][:26]}, {Application: "psql", Identity: "user9"},
-	}
-	for _, f := range filters {
+	for _, f := range filters(t, g) {
 		for _, limit := range []int{0, 7} {
 			for _, f.OldestFirst = range []bool{false, true} {
 				f.Limit = limit
@@ -182,6 +174,20 @@ func compareWithLog(t *testing.T, g *generated, indexes map[string]*Index) {
 				}
 			}
 		}
+	}
+}
+
+// filters are one for each thing that can be searched by, and some of several.
+func filters(t testing.TB, g *generated) []audit.Filter {
+	first := ids(t, func(y func(audit.View) bool) error {
+		return audit.Search(context.Background(), g.config.Dir, audit.Filter{Limit: 1}, y)
+	})
+	return []audit.Filter{
+		{}, {Identity: "user3"}, {Identity: "nobody"}, {Source: "source1", Status: audit.Refused}, {Table: "s1.table_1"}, {Table: "table_8"},
+		{Column: "region", Identity: "user1"}, {Column: "s0.table_7.amount_7"}, {Column: "amount_14"}, {Label: "pii"}, {Label: "label of 5", Identity: "user1"}, {Label: "none"}, {Session: "S7"}, {SQLState: "42501"}, {Verdict: "refuse", Source: "source0"},
+		{Text: "AMOUNT_12 "}, {Fingerprint: fmt.Sprintf("%016x", 7919*4)}, {Door: "mcp", Identity: "user2"}, {Door: "admin"}, {Client: "10.1.1.7"}, {Client: "10.1.1.0:57"}, {Kind: "denied", Identity: "user0"}, {Kind: "select", Source: "source4"},
+		{Since: g.from.Add(30 * 24 * time.Hour), Until: g.from.Add(31 * 24 * time.Hour)}, {Identity: "user2", Since: g.from.Add(80 * 24 * time.Hour)},
+		{Event: "log.opened"}, {Events: true, Identity: "user5"}, {ID: first[0][:26]}, {Application: "psql", Identity: "user9"},
 	}
 }
 

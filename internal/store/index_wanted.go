@@ -11,8 +11,10 @@ import (
 
 // wanted is what a filter selects, in the words of the index.
 type wanted struct {
+	filter                *audit.Filter
 	who, shape, ending    idSet
 	kindShape, kindEnding idSet // a row has one of both; nil if no kind is asked for
+	unfinished            idSet // the endings of those that never ended
 	session, host, trace  int64 // 0: any
 	id                    int64 // idHash
 	whole, byID           bool
@@ -24,6 +26,9 @@ type wanted struct {
 type idSet []bool
 
 func (s idSet) has(id int64) bool { return s == nil || id < int64(len(s)) && s[id] }
+
+// marked reports if a set has an id; nil has none.
+func (s idSet) marked(id int64) bool { return s != nil && s.has(id) }
 
 func (s *idSet) add(id int64) {
 	for int64(len(*s)) <= id {
@@ -109,6 +114,10 @@ func (w *wanted) dictionaries(ctx context.Context, db queryer, f *audit.Filter) 
 	if w.shape, err = shape.ids(ctx, db, "shape"); err != nil {
 		return err
 	}
+	unfinished := conditions{[]string{"status = ?"}, []any{string(audit.Unfinished)}}
+	if w.unfinished, err = unfinished.ids(ctx, db, "ending"); err != nil {
+		return err
+	}
 	if w.ending, err = ending.ids(ctx, db, "ending"); err != nil || f.Kind == "" {
 		return err
 	}
@@ -123,7 +132,7 @@ func (w *wanted) dictionaries(ctx context.Context, db queryer, f *audit.Filter) 
 
 // wantedBy finds what f selects.
 func wantedBy(ctx context.Context, db queryer, f *audit.Filter) (*wanted, error) {
-	w := &wanted{lo: f.After + 1, hi: math.MaxInt64, from: math.MinInt64, to: math.MaxInt64}
+	w := &wanted{filter: f, lo: f.After + 1, hi: math.MaxInt64, from: math.MinInt64, to: math.MaxInt64}
 	if f.UpTo > 0 {
 		w.hi = f.UpTo
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 
 	"interlock/audit"
 )
@@ -13,7 +14,12 @@ import (
 // indexWriter puts entries into the index. It remembers the dictionaries, the requests that have not ended, and the block
 // under way.
 type indexWriter struct {
-	db       *sql.DB
+	conn     beginner
+	dialect  *dialect
+	part     int64          // of the index
+	bytes    int64          // of the log in one transaction
+	texts    *textWriter    // nil: they are read from the log
+	release  func() error   // gives up what it holds; nil if that is nothing
 	callers  memory[caller] // by Brief.Who
 	whos     memory[int64]  // by the columns of the dictionary
 	shapes   memory[int64]  // by Brief.Judgement
@@ -27,9 +33,12 @@ type indexWriter struct {
 	rows     []indexRow // of the block under way, which is full when they fill their memory; they stay where they are
 	sealed   audit.Cursor
 	next     audit.Cursor // behind what was taken
+	hash     string       // of the entry before that
+	pruned   uint64       // from the log; what is apart from it has been told
 	ctx      context.Context
 	tx       *sql.Tx // of the part that is being taken; nil before its first change
 	prepared map[string]*sql.Stmt
+	locked   bool // the dictionaries are, until the end of tx
 }
 
 // caller is what the members mean that say who asked.
@@ -72,27 +81,29 @@ func (s *segmentNumber) of(name string) uint64 {
 	return s.number
 }
 
-// newIndexWriter goes on behind the last full block: the one under way is made again.
-func newIndexWriter(ctx context.Context, x *Index) (w *indexWriter, err error) {
-	w = &indexWriter{db: x.db, endings: map[endingKey]int64{}, open: map[string]*indexRow{}, early: map[int64]*indexRow{},
-		rows: make([]indexRow, 0, x.blockRows)}
-	if w.sealed, err = cursorOf(ctx, x.db, "sealed"); err != nil {
-		return nil, err
-	}
-	w.next = w.sealed
-	rows, err := x.db.QueryContext(ctx, "select "+looseColumns+" from loose where ending in (select id from ending where status = 'running')")
+// resume goes on behind the last full block: the one under way is made again.
+func (w *indexWriter) resume(ctx context.Context, blockRows int) error {
+	w.endings, w.open, w.early = map[endingKey]int64{}, map[string]*indexRow{}, map[int64]*indexRow{}
+	w.rows = make([]indexRow, 0, blockRows)
+	db := speaker{w.conn, w.dialect}
+	sealed, err := markOf(ctx, db, w.part, "sealed")
 	if err != nil {
-		return nil, err
+		return err
+	}
+	w.sealed, w.next, w.hash = sealed.Cursor, sealed.Cursor, sealed.Hash
+	rows, err := db.QueryContext(ctx, "select "+looseColumns+" from loose where part = ? and ending in (select id from ending where status = 'running')", w.part)
+	if err != nil {
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		r := &indexRow{loose: true}
 		if err := r.scan(rows); err != nil {
-			return nil, err
+			return err
 		}
 		w.early[r.id] = r
 	}
-	return w, rows.Err()
+	return rows.Err()
 }
 
 const looseColumns = "seq, time, id, who, shape, ending, session, host, trace, segment, at, ended_segment, ended_at, rows, nanos"
@@ -106,7 +117,7 @@ func (r *indexRow) scan(rows *sql.Rows) error { return rows.Scan(r.fields()...) 
 
 // take puts one part of the log into the index, in one transaction with the new position.
 func (w *indexWriter) take(ctx context.Context, dir string, last uint64) (more bool, err error) {
-	w.ctx, w.prepared = ctx, map[string]*sql.Stmt{}
+	w.ctx, w.prepared, w.locked = ctx, map[string]*sql.Stmt{}, false
 	defer func() {
 		if w.tx != nil && err != nil {
 			err = errors.Join(err, w.tx.Rollback())
@@ -119,8 +130,9 @@ func (w *indexWriter) take(ctx context.Context, dir string, last uint64) (more b
 		}
 	}
 	var bad error
-	next, end, err := audit.ReadAfter(dir, w.next, last, indexBytes, func(e *audit.Entry) bool {
+	next, end, err := audit.ReadAfter(dir, w.next, last, w.bytes, func(e *audit.Entry) bool {
 		bad = w.entry(e)
+		w.hash = e.Hash()
 		return bad == nil
 	})
 	if err = errors.Join(err, bad); err != nil {
@@ -175,7 +187,8 @@ func (w *indexWriter) entry(e *audit.Entry) error {
 		}
 		r.rows, r.nanos = b.Rows, b.Nanos
 	}
-	if len(w.rows) == cap(w.rows) {
+	if len(w.rows) == cap(w.rows) || w.texts.full() {
+		w.hash = e.Hash()
 		return w.seal(audit.Cursor{Segment: e.Segment, Offset: e.Offset + int64(len(e.Text)) + 1, Seq: e.Seq})
 	}
 	return nil
@@ -186,6 +199,7 @@ func (w *indexWriter) row(e *audit.Entry) *indexRow {
 	w.rows = append(w.rows, indexRow{seq: e.Seq, time: e.Time.UnixNano(), record: audit.Place{Segment: w.segment.of(e.Segment), Offset: e.Offset}})
 	r := &w.rows[len(w.rows)-1]
 	r.id, r.whole = idHash(e.ID)
+	w.texts.record(r, e)
 	return r
 }
 
@@ -210,6 +224,7 @@ func (w *indexWriter) outcome(e *audit.Entry, b *audit.Brief) (err error) {
 	}
 	r.ended = audit.Place{Segment: w.segment.of(e.Segment), Offset: e.Offset}
 	r.rows, r.nanos = b.Rows, b.Nanos
+	w.texts.outcome(r, e)
 	return w.update(r)
 }
 
@@ -218,8 +233,12 @@ func (w *indexWriter) update(r *indexRow) error {
 	if !r.loose {
 		return nil
 	}
-	return w.exec("update loose set ending = ?, ended_segment = ?, ended_at = ?, rows = ?, nanos = ? where seq = ?",
-		r.ending, r.ended.Segment, r.ended.Offset, r.rows, r.nanos, r.seq)
+	err := w.exec("update loose set ending = ?, ended_segment = ?, ended_at = ?, rows = ?, nanos = ? where part = ? and seq = ?",
+		r.ending, r.ended.Segment, r.ended.Offset, r.rows, r.nanos, w.part, r.seq)
+	if err != nil {
+		return err
+	}
+	return w.texts.ended(w, r)
 }
 
 // event keeps what events say about others.
@@ -228,15 +247,16 @@ func (w *indexWriter) event(e *audit.Entry, b *audit.Brief, c *caller) error {
 	case "log.opened": // what was running is not any more
 		return w.giveUp()
 	case audit.SessionOpened:
-		return w.exec("insert or replace into session (id, hash, who, client, opened) values (?, ?, ?, ?, ?)",
-			c.sessionID, c.session, c.who, c.client, e.Time.UnixNano())
+		return w.exec(`insert into session (part, id, hash, who, client, opened) values (?, ?, ?, ?, ?, ?) on conflict (part, id) do update
+			set hash = excluded.hash, who = excluded.who, client = excluded.client, opened = excluded.opened, closed = null, statements = 0`,
+			w.part, c.sessionID, c.session, c.who, c.client, e.Time.UnixNano())
 	case audit.SessionClosed:
 		v, err := e.View()
 		if err != nil {
 			return nil
 		}
-		return w.exec("update session set closed = ?, statements = cast(? as integer) where id = ?", e.Time.UnixNano(),
-			v.Event.Attributes["statements"], c.sessionID)
+		statements, _ := strconv.ParseInt(v.Event.Attributes["statements"], 10, 64)
+		return w.exec("update session set closed = ?, statements = ? where part = ? and id = ?", e.Time.UnixNano(), statements, w.part, c.sessionID)
 	}
 	return nil
 }
@@ -271,16 +291,27 @@ func (w *indexWriter) seal(at audit.Cursor) error {
 		kept := *r
 		kept.loose = true
 		w.open[id] = &kept
-		if err := w.exec("insert or replace into loose ("+looseColumns+") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", kept.fields()...); err != nil {
+		err := w.exec("insert into loose (part, "+looseColumns+") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", append([]any{w.part}, kept.fields()...)...)
+		if err == nil {
+			err = w.texts.loosen(w, &kept)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	n := len(w.rows)
 	w.rows = slices.DeleteFunc(w.rows, func(r indexRow) bool { return r.ending == w.running })
+	if len(w.rows) < n {
+		if err := w.texts.moved(w); err != nil {
+			return err
+		}
+	}
 	if err := w.write(at.Seq); err != nil {
 		return err
 	}
 	w.rows, w.sealed = w.rows[:0], at
-	return w.putCursor("sealed", at)
+	w.texts.sealed()
+	return w.putMark("sealed", at)
 }
 
 // countSessions adds the statements of the block under way to those of their sessions.
@@ -292,7 +323,7 @@ func (w *indexWriter) countSessions() error {
 		}
 	}
 	for session, n := range counts {
-		if err := w.exec("update session set statements = statements + ? where hash = ? and closed is null", n, session); err != nil {
+		if err := w.exec("update session set statements = statements + ? where part = ? and hash = ? and closed is null", n, w.part, session); err != nil {
 			return err
 		}
 	}
@@ -304,17 +335,30 @@ func (w *indexWriter) flush(next audit.Cursor) error {
 	if err := w.write(next.Seq); err != nil {
 		return err
 	}
-	return w.putCursor("cursor", next)
+	if err := w.putMark("cursor", next); err != nil {
+		return err
+	}
+	return w.texts.flushed(w)
 }
 
 // write writes the block under way, which has come up to entry last.
 func (w *indexWriter) write(last uint64) error {
 	e, first := &w.encoder, w.sealed.Seq+1
 	if len(w.rows) == 0 {
-		return errors.Join(w.exec("delete from block where first >= ?", first), w.exec("delete from counts where first >= ?", first))
+		return errors.Join(w.exec("delete from block where part = ? and first >= ?", w.part, first),
+			w.exec("delete from counts where part = ? and first >= ?", w.part, first))
 	}
 	e.encode(first, w.rows, w.running)
-	err := w.exec("insert or replace into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd,
-		e.head, e.keys, e.places, e.traces)
-	return errors.Join(err, w.exec("insert or replace into counts values (?, ?, ?, ?)", first, e.callers, e.shapes, e.sums))
+	err := w.exec(`insert into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (part, first) do update
+		set last = excluded.last, from_time = excluded.from_time, to_time = excluded.to_time, from_id = excluded.from_id, to_id = excluded.to_id,
+		odd = excluded.odd, head = excluded.head, keys = excluded.keys, places = excluded.places, traces = excluded.traces`,
+		w.part, first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd, e.head, e.keys, e.places, e.traces)
+	if err == nil {
+		err = w.exec(`insert into counts values (?, ?, ?, ?, ?) on conflict (part, first) do update
+			set callers = excluded.callers, shapes = excluded.shapes, sums = excluded.sums`, w.part, first, e.callers, e.shapes, e.sums)
+	}
+	if err != nil {
+		return err
+	}
+	return w.texts.write(w, first)
 }

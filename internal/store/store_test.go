@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"interlock/catalog"
+	"interlock/internal/pgtest"
 	"interlock/sqlgov"
 	"interlock/sqlgov/policy"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	pgtest.Main(m)
 }
 
 func child(dir, do string) error {
