@@ -23,8 +23,11 @@ type attackDatabase struct {
 	server *pgtest.Server
 	name   string
 	admin  string // DSN as superuser
-	client string // DSN as gov_svc, the login of the gateway
+	client string // DSN as gov_svc, the login of the gateway, for sessions beside it
 }
+
+// beside is the application_name of sessions that do not go through a gateway.
+const beside = "beside"
 
 var copies atomic.Int64
 
@@ -39,7 +42,7 @@ func copyAttacks(t *testing.T) *attackDatabase {
 	original := strings.TrimPrefix(u.Path, "/")
 	u.Path = "/" + d.name
 	d.admin = u.String()
-	d.client = d.server.As(d.admin, "gov_svc", "")
+	d.client = d.server.As(d.admin, "gov_svc", "") + "&application_name=" + beside
 	d.server.Exec(t, d.server.DSN("postgres"), "create database "+d.name+" template "+original)
 	d.server.Exec(t, d.server.DSN("postgres"), "grant create, temporary on database "+d.name+" to gov_svc")
 	d.server.Exec(t, d.admin, "grant create on schema public to gov_svc") // as before PostgreSQL 15

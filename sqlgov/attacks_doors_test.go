@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -307,7 +308,9 @@ func (w *wire) close() *transcript {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &w.tr
+	tr := w.tr // who reads in the background may still hear something
+	tr.notes = slices.Clip(tr.notes)
+	return &tr
 }
 
 // tool is a client of interlock_query: every step is a call, and there is no session.

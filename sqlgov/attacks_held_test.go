@@ -49,7 +49,7 @@ func holding(t *testing.T) string {
 func TestAttacksThatWait(t *testing.T) {
 	d := copyAttacks(t)
 	before := fingerprint(t, d)
-	g := gatewaytest.Start(t, gatewaytest.Options{Database: d.admin, Governance: holding(t),
+	g := guardWith(t, d, gatewaytest.Options{Governance: holding(t),
 		Configure: func(c *config.Config) { c.Approvals.MaxPendingPerIdentity = 1000 }})
 	waiting := 0
 	for _, c := range attacks(t) {
@@ -61,7 +61,7 @@ func TestAttacksThatWait(t *testing.T) {
 			if where != "simple" { // a message there is one statement
 				at = c.calls()
 			}
-			tr := play(t, at, d, enter(t, g, where, at, d))
+			tr := play(t, at, d, enter(t, g.Gateway, where, at, d))
 			last := tr.own()[len(tr.own())-1]
 			held := strings.Contains(string(tr.heard), "was not executed") && approvalID.Match(tr.heard)
 			_, noted := heldOtherwise[c.ID+"/"+where]
@@ -84,7 +84,8 @@ func TestAttacksThatWait(t *testing.T) {
 	if after := fingerprint(t, d); after != before {
 		t.Errorf("what waits has run:\n%s\nwas\n%s", after, before)
 	}
-	approvedFirst(t, g, d)
+	approvedFirst(t, g.Gateway, d)
+	g.account(t)
 }
 
 // approvedFirst approves the harmless one of a pair that share a fingerprint, and expects that the other one still waits.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"interlock/internal/gatewaytest"
+	"interlock/internal/tally"
 )
 
 // accepted are the answers to a case of each verdict: SQLSTATEs, that it runs, that its result is cut. What waits for approval
@@ -28,43 +29,56 @@ var accepted = map[string][]string{
 var attackDoors = []string{"mcp", "simple", "extended", "binary"}
 
 // Every case at every door of a gateway: what is benign runs and returns what the server returns, everything else is
-// refused, and nothing that is not granted is heard in any message.
+// refused, and nothing that is not granted is heard in any message. What PostgreSQL has logged is what is on record as run.
 func TestAttacks(t *testing.T) {
 	cases := attacks(t)
 	shared := copyAttacks(t)
 	hidden := plantedSecrets(t, shared)
 	before := fingerprint(t, shared)
-	g, capped := guard(t, shared), guardWith(t, shared, caps)
-	for _, where := range attackDoors {
-		t.Run(where, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range cases {
-				if where == "mcp" {
-					if c = c.calls(); c == nil {
-						continue
-					}
-				}
-				if where == "binary" && c.Expected != "mask" {
-					continue
-				}
-				t.Run(c.ID, func(t *testing.T) {
-					d, g := shared, g
+	g, capped := guard(t, shared, ""), guard(t, copyAttacks(t), caps)
+	t.Run("at", func(t *testing.T) { // ends when all doors have
+		for _, where := range attackDoors {
+			t.Run(where, func(t *testing.T) {
+				t.Parallel()
+				for _, c := range cases {
+					with := g
 					if c.Expected == "limit" {
-						g = capped
+						with = capped
 					}
-					if c.disturbs() {
-						d = copyAttacks(t)
-						g = guard(t, d)
+					if c = c.at(where); c != nil {
+						t.Run(c.ID, func(t *testing.T) { attackAt(t, c, where, with, hidden) })
 					}
-					tr := play(t, c, d, enter(t, g, where, c, d))
-					judge(t, c, where, d, tr, hidden)
-				})
-			}
-		})
-	}
+				}
+			})
+		}
+	})
 	if after := fingerprint(t, shared); after != before {
 		t.Errorf("the database is changed:\n%s\nwas\n%s", after, before)
 	}
+	capped.account(t)
+	g.account(t)
+}
+
+// at is the case as it is played at a door; nil if it is not.
+func (c *attack) at(where string) *attack {
+	switch {
+	case where == "mcp":
+		return c.calls()
+	case where == "binary" && c.Expected != "mask":
+		return nil
+	}
+	return c
+}
+
+// attackAt plays a case. One that changes the database behind the gateway's back has both for itself.
+func attackAt(t *testing.T, c *attack, where string, g *guarded, hidden *secrets) {
+	t.Helper()
+	if c.disturbs() {
+		g = guard(t, copyAttacks(t), "")
+		defer g.account(t)
+	}
+	tr := play(t, c, g.d, enter(t, g.Gateway, where, c, g.d))
+	judge(t, c, where, g.d, tr, hidden)
 }
 
 // caps bound the results of the cases that are about limits: two rows, where the tables of the cases have three.
@@ -75,14 +89,35 @@ policies:
     cap: {rows: 2, bytes: 1048576, time: 1s}
 `
 
-func guard(t *testing.T, d *attackDatabase) *gatewaytest.Gateway {
-	t.Helper()
-	return guardWith(t, d, "")
+// guarded is a database of the cases behind a gateway of its own, and where what ran there is logged.
+type guarded struct {
+	*gatewaytest.Gateway
+	d    *attackDatabase
+	logs tally.Source
 }
 
-func guardWith(t *testing.T, d *attackDatabase, policies string) *gatewaytest.Gateway {
+func guard(t *testing.T, d *attackDatabase, policies string) *guarded {
 	t.Helper()
-	return gatewaytest.Start(t, gatewaytest.Options{Database: d.admin, Governance: string(attackFile(t, "governance.yaml")) + policies})
+	return guardWith(t, d, gatewaytest.Options{Governance: string(attackFile(t, "governance.yaml")) + policies})
+}
+
+func guardWith(t *testing.T, d *attackDatabase, opt gatewaytest.Options) *guarded {
+	t.Helper()
+	d.server.Exec(t, d.server.DSN("postgres"), "alter database "+d.name+" set log_statement = 'all'")
+	opt.Database = d.admin
+	logs := tally.Source{Log: d.server.Log, Login: "gov_svc", Database: d.name, Beside: beside, From: len(d.server.Log())}
+	g := gatewaytest.Start(t, opt)
+	logs.Audit = g.AuditDir
+	return &guarded{g, d, logs}
+}
+
+// account says that the server has run what is on record as run, and nothing else.
+func (g *guarded) account(t *testing.T) {
+	t.Helper()
+	both, err := tally.Await(t.Context(), g.logs, stepTimeout)
+	if err != nil || !both.Equal() {
+		t.Errorf("the logs differ: %v %v", both, err)
+	}
 }
 
 func enter(t *testing.T, g *gatewaytest.Gateway, where string, c *attack, d *attackDatabase) door {

@@ -25,13 +25,15 @@ type Tally struct {
 	Recorded int // statements that have run by the audit log
 	Failed   int // those that the server has not run to an end. What fails before it begins, in Parse or Bind, the server does not log
 	Alone    int // requests that are in the audit log alone: refused, or turned down before they ran
-	// Differences say where to look: applications whose numbers differ, and their texts without literals. A statement of several
-	// can be sent in one piece or in parts, and one on the system's catalogs is rewritten, so texts differ where numbers do not.
+	// Unexplained are statements that one log has more of than the other, of each application. A statement counts by its text, but for
+	// those that the gateway rewrites and those that are too long for a record: as many as are missing under one text are there under another.
+	Unexplained int
+	// Differences say where to look: the texts, without literals, that one log has more often than the other.
 	Differences []string
 }
 
 // Equal reports if both logs have the same statements: all that have run, and of those that failed the ones that had begun.
-func (t Tally) Equal() bool { return t.Recorded <= t.Logged && t.Logged <= t.Recorded+t.Failed }
+func (t Tally) Equal() bool { return t.Unexplained == 0 }
 
 // String says it in a line, with the first differences if there are any that matter.
 func (t Tally) String() string {
@@ -45,18 +47,20 @@ func (t Tally) String() string {
 
 // Source is where the two logs are, and from where on they count.
 type Source struct {
-	Log   func() string // the server's log
-	Login string        // of the gateway on the server
-	Audit string        // directory of the audit log
-	Since time.Time     // requests before it do not count
-	From  int           // what the server's log has before this byte does not count
+	Log      func() string // the server's log
+	Login    string        // of the gateway on the server
+	Database string        // that the gateway stands before; "" if no others log their statements
+	Beside   string        // application_name of sessions with that login that do not come through the gateway
+	Audit    string        // directory of the audit log
+	Since    time.Time     // requests before it do not count
+	From     int           // what the server's log has before this byte does not count
 }
 
 // Compare reads both logs. The server writes its log before it runs a statement and the gateway its record, so both are there
 // when a client has its answer; Await is for clients that did not wait for one.
 func Compare(ctx context.Context, src Source) (Tally, error) {
 	logged := statements{}
-	for _, e := range entries(src.Log()[src.From:], src.Login) {
+	for _, e := range src.entries() {
 		logged.add(e.application, e.text, len(analyze.RawFacts(e.text, analyze.Limits{}).Statements))
 	}
 	recorded, failed, t := statements{}, statements{}, Tally{}
@@ -73,8 +77,27 @@ func Compare(ctx context.Context, src Source) (Tally, error) {
 		return true
 	})
 	t.Logged, t.Recorded, t.Failed = logged.total(), recorded.total(), failed.total()
-	t.Differences = differences(logged, recorded)
+	t.compare(logged, recorded, failed)
 	return t, err
+}
+
+// compare holds the statements of each application against each other.
+func (t *Tally) compare(logged, recorded, failed statements) {
+	for _, application := range keys(logged, recorded, failed) {
+		var unlogged, unrecorded, spare int
+		for _, text := range keys(logged[application], recorded[application], failed[application]) {
+			in, ran, not := logged[application][text], recorded[application][text], failed[application][text]
+			unlogged += max(0, ran-in)
+			unrecorded += max(0, in-ran-not)
+			if in == 0 {
+				spare += not // it was turned down before it began, or rewritten
+			}
+			if in < ran || in > ran+not {
+				t.Differences = append(t.Differences, fmt.Sprintf("(%s) %.250s: %d logged, %d on record as run and %d as failed", application, text, in, ran, not))
+			}
+		}
+		t.Unexplained += max(0, unlogged-unrecorded, unrecorded-unlogged-spare)
+	}
 }
 
 // reached reports if a request has had the server run something: its intent was recorded, and it was not answered from what is kept.
@@ -92,7 +115,7 @@ func Await(ctx context.Context, src Source, bound time.Duration) (Tally, error) 
 	}
 }
 
-var line = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \S+ \S+ \[\d+\] (?:(\S+?)@\S* \((.*?)\) )?([A-Z]+):  `)
+var line = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \S+ \S+ \[\d+\] (?:(\S+?)@(\S*) \((.*?)\) )?([A-Z]+):  `)
 
 // ran is how an entry begins that is a statement.
 var ran = regexp.MustCompile(`^(statement|execute [^\n]*?|fastpath function call): `)
@@ -100,36 +123,55 @@ var ran = regexp.MustCompile(`^(statement|execute [^\n]*?|fastpath function call
 // entry is a caller's statement in a server's log.
 type entry struct{ application, text string }
 
-// entries returns a login's statements in a server's log, without those that the gateway has made up.
-func entries(log, login string) []entry {
+// entries returns the statements in the server's log, without those that the gateway has made up.
+func (src Source) entries() []entry {
 	var found []entry
+	log := src.Log()[src.From:]
 	starts := line.FindAllStringSubmatchIndex(log, -1)
 	for i, at := range starts {
 		end := len(log)
 		if i+1 < len(starts) {
 			end = starts[i+1][0]
 		}
-		if at[2] < 0 || log[at[2]:at[3]] != login || log[at[6]:at[7]] != "LOG" {
+		part := func(n int) string { return log[at[2*n]:at[2*n+1]] }
+		if at[2] < 0 || part(4) != "LOG" || !src.counts(part(1), part(2), part(3)) {
 			continue
 		}
-		application := log[at[4]:at[5]]
 		said := strings.ReplaceAll(strings.TrimSuffix(log[at[1]:end], "\n"), "\n\t", "\n")
 		if !ran.MatchString(said) {
 			continue
 		}
-		if text, ok := upstream.CallersPart(application, said); ok {
-			found = append(found, entry{application, text})
+		if text, ok := upstream.CallersPart(part(3), said); ok {
+			found = append(found, entry{part(3), text})
 		}
 	}
 	return found
 }
 
-// statements are counted by application, and by their text without literals.
+// counts reports if a session is the gateway's.
+func (src Source) counts(login, database, application string) bool {
+	return login == src.Login && (src.Database == "" || database == src.Database) && (src.Beside == "" || application != src.Beside)
+}
+
+// statements are counted by application, and by their text without literals and the numbers of parameters.
 type statements map[string]map[string]int
 
-// add counts n statements of a text. One without any is an empty query, which the server does not log in the extended protocol.
+// add counts the n statements of a text, each by itself, since a Query with several can be sent in one piece or in parts. A text
+// without any is an empty query, which the server does not log in the extended protocol.
 func (s statements) add(application, text string, n int) {
-	if text = strings.Trim(analyze.Normalize(text), "; "); text == "" {
+	text = analyze.Normalize(text)
+	parts := analyze.RawFacts(text, analyze.Limits{}).Statements
+	if len(parts) != n { // it cannot be parsed without its literals, or its end is not on record
+		s.addOne(application, text, n)
+		return
+	}
+	for _, p := range parts {
+		s.addOne(application, text[p.Start:p.End], 1)
+	}
+}
+
+func (s statements) addOne(application, text string, n int) {
+	if text = strings.Trim(number.ReplaceAllString(text, "$$"), "; \n"); text == "" {
 		return
 	}
 	if s[application] == nil {
@@ -138,44 +180,23 @@ func (s statements) add(application, text string, n int) {
 	s[application][text] += n
 }
 
+var number = regexp.MustCompile(`\$\d+`)
+
 func (s statements) total() (n int) {
-	for application := range s {
-		n += s.of(application)
+	for _, texts := range s {
+		for _, times := range texts {
+			n += times
+		}
 	}
 	return n
 }
 
-func (s statements) of(application string) (n int) {
-	for _, times := range s[application] {
-		n += times
+// keys returns the keys of all, sorted.
+func keys[V any](all ...map[string]V) []string {
+	var found []string
+	for _, m := range all {
+		found = slices.AppendSeq(found, maps.Keys(m))
 	}
-	return n
-}
-
-func differences(logged, recorded statements) []string {
-	var all []string
-	say := func(what string, a, b int) {
-		if a != b {
-			all = append(all, fmt.Sprintf("%.250s: %d logged, %d on record", what, a, b))
-		}
-	}
-	applications := union(logged, recorded)
-	for _, app := range applications {
-		say("("+app+")", logged.of(app), recorded.of(app))
-	}
-	for _, app := range applications {
-		if logged.of(app) == recorded.of(app) {
-			continue
-		}
-		for _, text := range union(logged[app], recorded[app]) {
-			say("("+app+") "+text, logged[app][text], recorded[app][text])
-		}
-	}
-	return all
-}
-
-func union[V any](a, b map[string]V) []string {
-	both := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
-	slices.Sort(both)
-	return slices.Compact(both)
+	slices.Sort(found)
+	return slices.Compact(found)
 }
