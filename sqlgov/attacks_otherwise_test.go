@@ -79,6 +79,8 @@ var otherwise = map[string]other{
 	"STAR-37": {"0A000", "as FUNC-12"},
 	"WIRE-16": {"0A000", "options at start-up are refused as a whole"},
 
+	"WIRE-14": {"42501", "a FunctionCall message is judged as a call of the function, which nobody has granted"},
+	"WIRE-15": {"42501", "as WIRE-14"},
 	"WIRE-12": {"40001", "the catalog changed before the statement ran; the next try is judged by the new one"},
 	"WIRE-13": {"40001", "as WIRE-12"},
 	"WIRE-25": {runs, "a composite parameter that the client brings reads nothing"},
