@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -124,10 +125,7 @@ func appendSlot(b []byte, p *position) []byte {
 	sealed := b
 	b = appendCRC(append(b, crcKey...), sealed)
 	b = append(b, lineEnd...)
-	for len(b) < slotSize-1 {
-		b = append(b, ' ')
-	}
-	return append(b, '\n')
+	return append(b, padding[len(b):]...)
 }
 
 // appendCRC appends the CRC-32C of a slot before its crc, in hex.
@@ -136,6 +134,9 @@ func appendCRC(b, sealed []byte) []byte {
 	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(sealed, crcTable))
 	return hex.AppendEncode(b, sum[:])
 }
+
+// padding is an empty slot.
+var padding = strings.Repeat(" ", slotSize-1) + "\n"
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 

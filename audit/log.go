@@ -193,25 +193,25 @@ func (l *Log) Intent(ctx context.Context, rec *Record) error {
 }
 
 // Outcome records how a request ended; out.ID is the id of its intent. It does not depend on ctx being alive.
-func (l *Log) Outcome(_ context.Context, out *Outcome) error {
+func (l *Log) Outcome(ctx context.Context, out *Outcome) error {
 	b := bodies.Get().(*body)
 	defer bodies.Put(b)
 	var err error
 	b.text, err = encodeOutcome(b.text[:0], out)
-	return l.append(context.Background(), &entry{body: b.text, outcome: true}, err)
+	return l.append(ctx, &entry{body: b.text, outcome: true, certain: true}, err)
 }
 
 // Request records a request that was turned down before it ran, with its outcome. out.ID and out.Time are not used:
 // the record has them. It does not depend on ctx being alive.
-func (l *Log) Request(_ context.Context, rec *Record, out *Outcome) error {
+func (l *Log) Request(ctx context.Context, rec *Record, out *Outcome) error {
 	text, err := encodeRecord(nil, TypeRequest, rec, out)
-	return l.append(context.Background(), &entry{body: text}, err)
+	return l.append(ctx, &entry{body: text, certain: true}, err)
 }
 
 // Event records something other than a request; rec says when, who and where. It does not depend on ctx being alive.
-func (l *Log) Event(_ context.Context, rec *Record, ev *Event) error {
+func (l *Log) Event(ctx context.Context, rec *Record, ev *Event) error {
 	text, err := encodeEvent(nil, rec, ev)
-	return l.append(context.Background(), &entry{body: text}, err)
+	return l.append(ctx, &entry{body: text, certain: true}, err)
 }
 
 // body is a buffer for the members of an entry.
@@ -268,6 +268,7 @@ type entry struct {
 	body    []byte
 	durable bool // wait until it is on the disk
 	outcome bool // of something that runs: it is taken as long as there is room
+	certain bool // the end of its context does not matter
 }
 
 // append puts an entry into the journal and, if it has to be, waits until it is on the disk.
@@ -279,7 +280,7 @@ func (l *Log) append(ctx context.Context, e *entry, err error) error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	durable := e.durable && l.cfg.Sync != SyncRelaxed || l.cfg.Sync == SyncAlways
-	p := patience{log: l, ctx: ctx}
+	p := patience{log: l, ctx: ctx, certain: e.certain}
 	defer p.end()
 	l.mu.Lock()
 	if !l.takes(e) {

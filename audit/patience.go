@@ -8,9 +8,11 @@ import (
 
 // patience is how long one append waits in all: until its context ends, and Config.Timeout at most.
 type patience struct {
-	log   *Log
-	ctx   context.Context
-	timer *time.Timer
+	log *Log
+	ctx context.Context
+	// certain is set when the end of ctx does not matter.
+	certain bool
+	timer   *time.Timer
 }
 
 // room waits until the log takes an entry. A broken log gets one more attempt first. l.mu is held, before and after.
@@ -67,6 +69,9 @@ func (p *patience) wait(changed chan struct{}) error {
 
 func (p *patience) start() {
 	p.log.cfg.Waits(p.ctx)
+	if p.certain {
+		p.ctx = context.WithoutCancel(p.ctx)
+	}
 	if p.timer == nil {
 		p.timer = time.NewTimer(p.log.cfg.Timeout)
 	}

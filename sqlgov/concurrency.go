@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"interlock/internal/ratelimit"
@@ -31,7 +32,7 @@ func (c *Core) queue(ctx context.Context, a *admission) *Refusal {
 		a.place = &place{}
 	}
 	if a.place.join() {
-		a.leave = sync.OnceFunc(a.place.leave)
+		atomic.StoreUint32(&a.turn, 1)
 		return nil
 	}
 	release, r := c.turns(ctx, a)
@@ -39,7 +40,7 @@ func (c *Core) queue(ctx context.Context, a *admission) *Refusal {
 		return r
 	}
 	a.place.begin(release)
-	a.leave = sync.OnceFunc(a.place.leave)
+	atomic.StoreUint32(&a.turn, 1)
 	return nil
 }
 
@@ -75,8 +76,8 @@ func (p *place) leave() {
 
 // leaveTurn gives back what queue has taken. It may be called more than once.
 func (a *admission) leaveTurn() {
-	if a.leave != nil {
-		a.leave()
+	if atomic.SwapUint32(&a.turn, 0) == 1 {
+		a.place.leave()
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 type Recorder interface {
 	// Intent records an allowed request before it runs.
 	Intent(context.Context, *audit.Record) error
-	// Outcome records how a request with an intent ended.
+	// Outcome records how a request with an intent ended. Like the methods below it does so also if the context has ended.
 	Outcome(context.Context, *audit.Outcome) error
 	// Request records a request that did not run, with its outcome.
 	Request(context.Context, *audit.Record, *audit.Outcome) error
@@ -124,7 +124,7 @@ type admission struct {
 	// maskedRows counts the rows of which something was masked.
 	maskedRows int64
 	found      redact.Found // content in its results
-	leave      func()       // gives up what was taken of place; nil if nothing was
+	turn       uint32       // 1 while it has a turn at place; for atomic functions
 	spends     *spender     // counts what is released; nil if there is no budget for it
 	// writer is that of the session. On a request of its own it is set when that is announced as a writer.
 	writer *writer
@@ -335,7 +335,7 @@ func (c *Core) refuse(ctx context.Context, a *admission, r *Refusal) *Refusal {
 	out := &audit.Outcome{ID: a.id, Time: now, Status: audit.Refused, SQLState: r.SQLState, Duration: now.Sub(a.started), Refusal: r.told()}
 	rec, err := a.newRecord()
 	if err == nil {
-		err = c.Audit.Request(context.WithoutCancel(ctx), rec, out)
+		err = c.Audit.Request(ctx, rec, out)
 	}
 	if err != nil {
 		c.withdraw(ctx, r)

@@ -149,7 +149,7 @@ func (a *admission) finish(ctx context.Context, e ending) *Refusal {
 	if e.refusal != nil {
 		out.Refusal = e.refusal.told()
 	}
-	if err := a.core.Audit.Outcome(context.WithoutCancel(ctx), out); err != nil {
+	if err := a.core.Audit.Outcome(ctx, out); err != nil {
 		a.core.Log.Error().Err(err).Str("decision", a.id).Msg("outcome not recorded")
 		r := auditUnavailable(err)
 		r.Message = "the audit log cannot be written, so the result is withheld"

@@ -184,7 +184,8 @@ func (s *Session) takeNotice(r *Reply) (Output, bool) {
 // takeReady ends a segment.
 func (s *Session) takeReady(r *Reply) (Output, bool) {
 	s.mu.Lock()
-	var done []*op
+	var few [4]*op // as many as there mostly are
+	done := few[:0]
 	for len(s.queue) > 0 {
 		o := s.queue[0]
 		s.queue = s.queue[1:]
@@ -317,7 +318,7 @@ func (s *Session) skip() []*op {
 	for n < len(s.queue) && s.queue[n].kind != opSync {
 		n++
 	}
-	skipped := s.queue[:n:n]
+	skipped := slices.Clone(s.queue[:n])
 	s.endCopies(skipped)
 	s.skipping = n > 0 && n == len(s.queue)
 	s.queue = s.queue[n:]

@@ -12,6 +12,7 @@ import (
 	"interlock/audit"
 	"interlock/catalog"
 	"interlock/redact"
+	"interlock/sqlgov/analyze"
 	"interlock/sqlgov/policy"
 )
 
@@ -36,12 +37,17 @@ type Session struct {
 	source string
 	wire   Wire
 	waits  func() // SessionOptions.Waits
+	// common is what the admissions of the session have in common; inSegment is acceptsInSegment. Made once, they cost no memory
+	// for each statement.
+	common    admission
+	inSegment func(*analyze.Facts) *Refusal
 	// process is the id that the client knows the session by; 0 if it was told none.
 	process uint32
 
 	mu       sync.Mutex
 	progress *sync.Cond // signalled when a segment ends or the session breaks
 	queue    []*op      // messages sent whose replies are not complete, oldest first
+	slots    [8]*op     // where a short queue begins
 	copies   *op        // the newest message with COPY FROM STDIN in it, nil once it has ended
 	sent     uint64     // number of the segment that is being sent; a segment ends with a Sync or is one Query
 	ended    uint64     // number of the newest segment whose ReadyForQuery has arrived
@@ -187,7 +193,7 @@ func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 		return s.Reject(ctx, false, reservedName())
 	}
 	a := s.admission(st)
-	a.rehearse, a.accept = true, s.acceptsInSegment
+	a.rehearse, a.accept = true, s.inSegment
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opParse, refusal: r, unnamed: p.Name == ""})
 	}
@@ -208,11 +214,16 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 	if r := s.disabled(); r != nil {
 		return s.Reject(ctx, false, r)
 	}
-	bound := *st
-	bound.taken, bound.asked = &taken{}, &asked{}
+	portalOf := &struct {
+		statement preparedStatement
+		taken     taken
+		asked     asked
+	}{statement: *st}
+	bound := &portalOf.statement
+	bound.taken, bound.asked = &portalOf.taken, &portalOf.asked
 	bound.format = bindFrame(frame).formats()
 	bound.bound = s.boundFrame(st, frame)
-	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: &bound}}}, frame)
+	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: bound}}}, frame)
 }
 
 // Describe takes a Describe message for a statement ('S') or a portal ('P').
@@ -272,7 +283,7 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 		return s.Reject(ctx, false, notByProtocol(portal))
 	}
 	a := s.admission(st)
-	a.continues, a.portal, a.sentBefore, a.accept = st.ran, true, &st.sent, s.acceptsInSegment
+	a.continues, a.portal, a.sentBefore, a.accept = st.ran, true, &st.sent, s.inSegment
 	if r := s.core.admit(ctx, a); r != nil {
 		return s.reject(&op{kind: opExecute, refusal: r})
 	}
@@ -369,6 +380,9 @@ func (s *Session) enqueue(o *op) error {
 	skipped := s.skipping && o.kind != opSync
 	if !skipped {
 		s.skipping = false
+		if len(s.queue) == 0 {
+			s.queue = s.slots[:0]
+		}
 		s.queue = append(s.queue, o)
 		s.names.stage(o)
 		s.shape.send(o)
@@ -438,8 +452,10 @@ func (s *Session) wait() {
 func (s *Session) Push() error { return s.wire.Flush() }
 
 func (s *Session) admission(st *preparedStatement) *admission {
-	return &admission{core: s.core, caller: s.caller, source: s.source, sql: st.sql, params: st.params, judged: st.judged,
-		bound: st.bound, stored: s.storedUnder, place: &s.place, writer: &s.writer, settings: s.settings, path: s.path.pinned, pathless: s.path.empty, accept: s.accepts}
+	a := s.common
+	a.sql, a.params, a.judged, a.bound = st.sql, st.params, st.judged, st.bound
+	a.path, a.pathless = s.path.pinned, s.path.empty
+	return &a
 }
 
 // position tells in which segment the next message of the client will be, and if a transaction or a statement before it is

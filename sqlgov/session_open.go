@@ -24,6 +24,9 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, waits: opt.Waits, sent: 1, txStatus: 'I', names: newNamespace(),
 		asking: asking{drops: 1}, path: pathState{pinned: a.index.Snapshot.SearchPath}}
 	s.progress = sync.NewCond(&s.mu)
+	s.common = admission{core: c, caller: caller, source: opt.Source, stored: s.storedUnder, place: &s.place, writer: &s.writer,
+		settings: s.settings, accept: s.accepts}
+	s.inSegment = s.acceptsInSegment
 	s.keepSettings(opt.Parameters)
 	s.raw = a.raw
 	s.writer.data, s.writer.position = a.src.Upstream.Data(), s.position

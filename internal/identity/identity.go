@@ -50,7 +50,7 @@ type Keys struct {
 
 	mu      sync.Mutex
 	version int64
-	byID    map[string]sqlgov.KeyRecord
+	byID    map[string]*sqlgov.KeyRecord
 	byMAC   map[string]string // to the key's id
 }
 
@@ -217,10 +217,7 @@ func (k *Keys) recall(version int64, f sqlgov.KeyFilter) *sqlgov.KeyRecord {
 	if f.MAC != nil {
 		id = k.byMAC[string(f.MAC)]
 	}
-	if record, ok := k.byID[id]; ok {
-		return &record
-	}
-	return nil
+	return k.byID[id]
 }
 
 // remember keeps a record that was read after the store had that version: it may be newer, but it cannot be older.
@@ -228,9 +225,9 @@ func (k *Keys) remember(version int64, record sqlgov.KeyRecord) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if version != k.version || k.byID == nil {
-		k.version, k.byID, k.byMAC = version, map[string]sqlgov.KeyRecord{}, map[string]string{}
+		k.version, k.byID, k.byMAC = version, map[string]*sqlgov.KeyRecord{}, map[string]string{}
 	}
-	k.byID[record.ID] = record
+	k.byID[record.ID] = &record
 	k.byMAC[string(record.MAC)] = record.ID
 }
 
