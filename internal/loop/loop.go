@@ -65,11 +65,11 @@ type Task struct {
 	next     func() (*side, bool)
 	yield    func(*side) bool
 	attached bool // a loop's goroutine runs it now; of the task and of who runs it
-	turns    int  // reads since it was continued
+	taken    int  // bytes that it has read since it was continued
 }
 
-// mostTurns is how many reads a task has in a row before the loop goes on with others. It then goes on beside the loop.
-const mostTurns = 16
+// mostTaken is how much a task reads in a row before the loop goes on with others. It then goes on beside the loop.
+const mostTaken = 64 << 10
 
 // Go runs f as a task, in a goroutine at first.
 func Go(f func(t *Task)) {
@@ -84,7 +84,7 @@ func Go(f func(t *Task)) {
 // drive continues a task in a goroutine of its own until it waits for a socket.
 func (t *Task) drive() {
 	for {
-		t.attached, t.turns = false, 0
+		t.attached, t.taken = false, 0
 		s, ok := t.next()
 		if !ok || s != nil && s.park(t) {
 			return

@@ -147,7 +147,7 @@ func (l *Loop) run() {
 func (l *Loop) proceed(t *Task) bool {
 	step := l.step.Add(1)
 	l.watch()
-	t.attached, t.turns = true, 0
+	t.attached, t.taken = true, 0
 	for {
 		s, ok := t.next()
 		mine := l.step.CompareAndSwap(step, step+1)

@@ -84,10 +84,9 @@ func (s *socket) read(b []byte) (int, error) {
 			last = s.reading.await(last)
 			continue
 		}
-		if t := s.reading.task.Load(); t != nil && t.attached {
-			if t.turns++; t.turns > mostTurns {
-				t.Leave()
-			}
+		t := s.reading.task.Load()
+		if t != nil && t.taken > mostTaken {
+			t.Leave()
 		}
 		n, err := s.attempt(&s.reading, b, syscall.Read)
 		switch {
@@ -99,6 +98,9 @@ func (s *socket) read(b []byte) (int, error) {
 			return 0, io.EOF
 		case n == len(b):
 			s.reading.more()
+		}
+		if t != nil {
+			t.taken += n
 		}
 		return n, nil
 	}
