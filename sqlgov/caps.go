@@ -164,6 +164,7 @@ func (s *Session) limitTime(o *op) {
 		case first:
 			s.timedOut.Store(true)
 			s.Cancel(context.Background())
+			o.timer.Load().Reset(cancelAgain) // the server ignores a request that comes before it has read the statement
 		case queued:
 			o.timer.Load().Reset(limit)
 		}
@@ -171,7 +172,11 @@ func (s *Session) limitTime(o *op) {
 	o.timer.Load().Reset(limit)
 }
 
-const never = 1<<63 - 1
+const (
+	never = 1<<63 - 1
+	// cancelAgain is the time between cancel requests for the same statement.
+	cancelAgain = 200 * time.Millisecond
+)
 
 // turn reports if a statement is under way, and if it is the first of those.
 func (s *Session) turn(o *op) (first, queued bool) {
