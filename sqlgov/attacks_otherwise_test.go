@@ -65,8 +65,6 @@ var otherwise = map[string]other{
 	"FILE-04":      {runs, "what COPY gives is masked row by row"},
 	"FILE-04/mcp":  {"0A000", "as FILE-03"},
 	"FUNC-20":      {"0A000", "CALL is not supported at all"},
-	"LAUND-07":     {"0A000", "cursors WITH HOLD are not supported at all"},
-	"WRITE-37":     {"0A000", "as LAUND-07"},
 	"PLAN-M08/mcp": {"0A000", "PREPARE needs a session"},
 	"SESS-21":      {runs, "it returns to the timeout of the source and does not lift it"},
 	"PLAN-12":      {"0A000", "the parameter cannot be set, so the last statement is an ordinary one"},

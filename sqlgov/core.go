@@ -243,9 +243,11 @@ func (c *Core) analyse(ctx context.Context, a *admission) *Refusal {
 		return c.unanalysed(a, err)
 	}
 	if a.accept != nil {
-		return a.accept(a.judged.facts)
+		if r := a.accept(a.judged.facts); r != nil {
+			return r
+		}
 	}
-	return nil
+	return a.cursorsStand()
 }
 
 // unanalysed turns an analysis error into a refusal that tells the caller no more than the caller's roles allow.

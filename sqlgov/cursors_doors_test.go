@@ -30,7 +30,6 @@ func TestCursors(t *testing.T) {
 			{"close c", "", "[CLOSE CURSOR]"},
 			{"fetch c", "34000", "does not exist"},
 			{"rollback", "", ""},
-			{"declare c cursor with hold for select id from people", "0A000", "WITH HOLD"},
 			{"declare c cursor for select ssn from people", "42501", "ssn"},
 			{"begin", "", ""},
 			{"declare c cursor for select id, name from people", "", ""},

@@ -12,6 +12,7 @@ type preparedStatement struct {
 	format resultFormats // of a portal
 	taken  *taken        // of a portal: what has been handed out of it
 	cursor bool          // of a portal: DECLARE has made it, and sql is the text of that
+	held   string        // of a cursor that outlives its transaction: what it meant when it was declared; else ""
 	asked  *asked        // of a portal
 	ran    bool          // of a portal: it was executed before. Of the goroutine that takes the client's messages
 }
@@ -69,6 +70,7 @@ type effect struct {
 type namespace struct {
 	objects map[objectKey]object
 	portals map[objectKey]struct{} // those of objects that were made in this transaction
+	undone  bool                   // something has failed or was rolled back in the segment whose replies come now
 	staged  map[objectKey]object   // effects of the current segment, as they will be if all goes well
 	segment uint64                 // the segment that staged belongs to
 	touched map[objectKey]uint64   // newest segment with an effect on the name
@@ -128,7 +130,12 @@ func (n *namespace) apply(e *effect) {
 			}
 		}
 	case allPortals:
-		n.dropPortals()
+		for k := range n.objects {
+			if k.kind == 'P' {
+				delete(n.objects, k)
+			}
+		}
+		clear(n.portals)
 	case unnamedObjects:
 		for _, k := range unnamed {
 			delete(n.objects, k)
@@ -145,10 +152,13 @@ func (n *namespace) apply(e *effect) {
 	}
 }
 
-// dropPortals forgets all portals, cursors among them.
-func (n *namespace) dropPortals() {
+// endTransaction forgets the portals and cursors that were made in the transaction. Those WITH HOLD stay, unless something was undone
+// where it ended: then it is not sure that they are there, and who fetches from one is told that it is not.
+func (n *namespace) endTransaction() {
 	for k := range n.portals {
-		delete(n.objects, k)
+		if st := n.objects[k].statement; n.undone || st == nil || st.held == "" {
+			delete(n.objects, k)
+		}
 	}
 	clear(n.portals)
 }

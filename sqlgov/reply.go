@@ -197,13 +197,14 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 	}
 	s.endCopies(done)
 	if r.TxStatus == 'I' { // portals and cursors end with their transaction
-		s.names.dropPortals()
+		s.names.endTransaction()
 	}
+	s.names.undone = false
 	s.names.settle(s.ended)
 	s.shape.end(r.TxStatus)
 	s.txStatus = r.TxStatus
-	if s.discreet != nil && r.TxStatus == 'I' && s.discreet.segment <= s.ended {
-		s.discreet = nil
+	if r.TxStatus == 'I' {
+		s.discreet = s.discreet.after(s.ended)
 	}
 	s.timedOut.Store(false)
 	ended := s.ended
@@ -288,14 +289,42 @@ func (s *Session) discretion(o *op) *admission {
 	return s.deferred()
 }
 
-// deferred returns the newest statement of the transaction about which errors are told without detail, nil if there is none.
+// deferred returns a statement of the transaction about which errors are told without detail, the most discreet and newest; nil if there is none.
 func (s *Session) deferred() *admission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.discreet == nil {
-		return nil
+	for _, o := range []*op{s.discreet.all, s.discreet.newest} {
+		if o != nil {
+			return o.run
+		}
 	}
-	return s.discreet.run
+	return nil
+}
+
+// discreet are the newest message of a transaction whose errors are told without detail, and the newest of which nothing may be
+// told that could hold a value. Nil if there is none.
+type discreet struct{ newest, all *op }
+
+// note takes down a message that is sent.
+func (d *discreet) note(o *op) {
+	if o.run == nil || !o.run.withholds() {
+		return
+	}
+	d.newest = o
+	if o.run.decision.WithholdAll {
+		d.all = o
+	}
+}
+
+// after is what is left of it when a transaction has ended with a segment.
+func (d discreet) after(ended uint64) discreet {
+	if d.newest != nil && d.newest.segment <= ended {
+		d.newest = nil
+	}
+	if d.all != nil && d.all.segment <= ended {
+		d.all = nil
+	}
+	return d
 }
 
 // commits reports if a message has a statement that runs what was deferred: one that ends a transaction well, or wants it checked.
@@ -309,7 +338,7 @@ func (o *op) commits() bool {
 func (s *Session) skip() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shape.undone = true
+	s.shape.undone, s.names.undone = true, true
 	if len(s.queue) > 0 && s.queue[0].kind == opQuery {
 		s.endCopies(s.queue[:1])
 		return s.queue[:1:1]

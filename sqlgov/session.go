@@ -56,7 +56,7 @@ type Session struct {
 	// withholding is set when the server does not skip by itself, so that what it should skip must not be sent.
 	withholding bool
 	timedOut    atomic.Bool // what runs was cancelled because it has run for too long
-	discreet    *op         // the newest message of the transaction whose errors are told without detail; nil if there is none
+	discreet    discreet
 	broken      error
 	names       namespace
 	shape       shape
@@ -389,9 +389,7 @@ func (s *Session) enqueue(o *op) error {
 		if o.copy.expected > 0 {
 			s.copies = o
 		}
-		if o.run != nil && o.run.withholds() {
-			s.discreet = o
-		}
+		s.discreet.note(o)
 		if o.parts == nil && slices.ContainsFunc(o.effects, func(e effect) bool { return e.forget == allStatements }) {
 			s.dropRecheck()
 		}

@@ -112,6 +112,9 @@ func (s *Session) effectsOf(a *admission) []effect {
 			all = append(all, effect{forget: k, statement: i})
 		case analyze.Declare:
 			cursor := s.core.store(a, &preparedStatement{sql: st.Prepared, params: st.ParamTypes, cursor: true, taken: &taken{}})
+			if st.Held {
+				cursor.held = a.judged.cursorMeaning(i)
+			}
 			all = append(all, effect{define: objectKey{'P', st.Name}, portalDef: cursor, statement: i})
 		case analyze.Close:
 			k := objectKey{'P', st.Name}

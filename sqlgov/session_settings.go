@@ -95,6 +95,7 @@ func (p *shape) complete(st *analyze.Statement) {
 func (s *Session) completed(o *op) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.names.undone = s.names.undone || o.undone
 	if statements := o.run.judged.facts.Statements; o.statement < len(statements) {
 		s.shape.complete(&statements[o.statement])
 	}

@@ -14,10 +14,8 @@ const cursorHold = 0x0020
 
 // declare carries the facts of the cursor's query. The rows come with FETCH.
 func (a *analysis) declare(n *pg.DeclareCursorStmt) {
-	if n.Options&cursorHold != 0 {
-		unsupported(-1, "a cursor WITH HOLD, which outlives its transaction, is")
-	}
 	a.cursorQuery(n)
+	a.out.Held = n.Options&cursorHold != 0
 	a.out.ParamTypes = slices.Clone(a.params)
 	a.becomes(Declare, n.Portalname)
 	a.out.Output = nil

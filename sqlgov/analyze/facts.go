@@ -154,6 +154,8 @@ type Statement struct {
 	// Prepared is the text of a PREPARE or DECLARE statement, all of it. The caller keeps it and gives it back by
 	// Env.Prepared or Env.Cursor when the name is executed or fetched from.
 	Prepared string
+	// Held is set for a DECLARE of a cursor that outlives its transaction: WITH HOLD.
+	Held bool
 	// ParamTypes are those of the parameters of a DECLARE, which keeps their values for whoever fetches.
 	ParamTypes []catalog.OID
 	// Settings are the parameters that Set changes, and the transaction modes of Begin.

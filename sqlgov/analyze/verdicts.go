@@ -82,7 +82,7 @@ func verdictGroups() []map[string]Verdict {
 			"partition_range_datum", "partition_cmd", "object_with_args", "access_priv", "create_op_class_item", "stats_elem",
 			"function_parameter", "vacuum_relation", "publication_obj_spec", "publication_table", "constraint",
 			"replica_identity_stmt", "alter_table_cmd", "merge_when_clause", "return_stmt"),
-		verdicts(Governed, "the query of the cursor, judged again whenever rows are fetched; not WITH HOLD", "declare_cursor_stmt", "fetch_stmt"),
+		verdicts(Governed, "the query of the cursor, judged again whenever rows are fetched", "declare_cursor_stmt", "fetch_stmt"),
 		refused(json16,
 			"json_output", "json_format", "json_returning", "json_value_expr", "json_key_value", "json_object_constructor",
 			"json_array_constructor", "json_array_query_constructor", "json_agg_constructor", "json_object_agg",
