@@ -25,8 +25,9 @@ type Tally struct {
 	Recorded int // statements that have run by the audit log
 	Failed   int // those that the server has not run to an end. What fails before it begins, in Parse or Bind, the server does not log
 	Alone    int // requests that are in the audit log alone: refused, or turned down before they ran
-	// Unexplained are statements that one log has more of than the other, of each application. A statement counts by its text, but for
-	// those that the gateway rewrites and those that are too long for a record: as many as are missing under one text are there under another.
+	// Unexplained are statements that one log has more of than the other. A statement counts by its application and text, but for those
+	// that the gateway rewrites, those that are too long for a record, and those of a client that changes its name: as many as are
+	// missing under one are there under another.
 	Unexplained int
 	// Differences say where to look: the texts, without literals, that one log has more often than the other.
 	Differences []string
@@ -81,10 +82,10 @@ func Compare(ctx context.Context, src Source) (Tally, error) {
 	return t, err
 }
 
-// compare holds the statements of each application against each other.
+// compare holds the statements against each other.
 func (t *Tally) compare(logged, recorded, failed statements) {
+	var unlogged, unrecorded, spare int
 	for _, application := range keys(logged, recorded, failed) {
-		var unlogged, unrecorded, spare int
 		for _, text := range keys(logged[application], recorded[application], failed[application]) {
 			in, ran, not := logged[application][text], recorded[application][text], failed[application][text]
 			unlogged += max(0, ran-in)
@@ -96,8 +97,8 @@ func (t *Tally) compare(logged, recorded, failed statements) {
 				t.Differences = append(t.Differences, fmt.Sprintf("(%s) %.250s: %d logged, %d on record as run and %d as failed", application, text, in, ran, not))
 			}
 		}
-		t.Unexplained += max(0, unlogged-unrecorded, unrecorded-unlogged-spare)
 	}
+	t.Unexplained = max(0, unlogged-unrecorded, unrecorded-unlogged-spare)
 }
 
 // reached reports if a request has had the server run something: its intent was recorded, and it was not answered from what is kept.
