@@ -2,7 +2,6 @@ package sqlgov
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"sync"
 
@@ -202,6 +201,6 @@ func (a *admission) ruled(decision *policy.Decision, labels []string) *ruledDeci
 	if d.Verdict != policy.Refused {
 		d.footing = a.rules.Footing(a.input(a.judged.facts))
 	}
-	d.judgement.Reasons, _ = json.Marshal(d.Reasons) // plain strings and numbers: it cannot fail
+	d.judgement.Reasons = recorded(d.Reasons)
 	return d
 }

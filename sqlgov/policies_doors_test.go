@@ -145,6 +145,30 @@ func TestPoliciesThroughBothDoors(t *testing.T) {
 		t.Errorf("an attribute that is missing must refuse: %+v", got)
 	}
 	labelled(t, g)
+	grouped(t, g)
+}
+
+// grouped checks that what one permission decides is one reason on record, with the names of all that it is the reason for.
+func grouped(t *testing.T, g *gatewaytest.Gateway) {
+	t.Helper()
+	all := g.Records(audit.Filter{Text: "select id, name from c"})
+	if len(all) == 0 {
+		t.Fatal("the statement is not on record")
+	}
+	var reasons []struct {
+		Action, Pattern string
+		On              []string
+		Granted         bool
+	}
+	if err := json.Unmarshal(all[0].Reasons, &reasons); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range reasons {
+		if r.Action == "db.table.select" && r.Granted && r.Pattern == "public.*" && slices.Equal(r.On, []string{"public.c.id", "public.c.name"}) {
+			return
+		}
+	}
+	t.Errorf("no reason is that of both columns: %s", all[0].Reasons)
 }
 
 // labelled checks that the log finds who touched a label, by a view as well, and no others.

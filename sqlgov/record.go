@@ -3,6 +3,7 @@ package sqlgov
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,9 +93,53 @@ func (a *admission) judgement() *audit.Judgement {
 		j.Statement = analyze.Normalize(a.sql)
 	}
 	if a.failed != nil && !quotesText(a.failed.SQLState) {
-		j.Reasons, _ = json.Marshal(a.failed.Reasons) // plain strings and numbers: it cannot fail
+		j.Reasons = recorded(a.failed.Reasons)
 	}
 	return j
+}
+
+// recordedReason is a reason as the audit log has it, for all objects that it is the reason for: the columns of a table are mostly
+// allowed by one permission.
+type recordedReason struct {
+	Action    policy.Action `json:"action,omitempty"`
+	On        []string      `json:"on,omitempty"` // as in the lists of what is read and written
+	AnyColumn bool          `json:"any_column,omitempty"`
+	Granted   bool          `json:"granted"`
+	Effect    policy.Effect `json:"effect,omitempty"`
+	Role      string        `json:"role,omitempty"`
+	Pattern   string        `json:"pattern,omitempty"`
+	Line      int           `json:"line,omitempty"`
+	Note      string        `json:"note,omitempty"`
+	Mask      string        `json:"mask,omitempty"`
+	Filtered  bool          `json:"filtered,omitempty"`
+	Policy    *policy.Match `json:"policy,omitempty"`
+}
+
+// recorded returns the reasons of a decision as the audit log has them.
+func recorded(reasons []policy.Reason) json.RawMessage {
+	all := make([]recordedReason, 0, len(reasons))
+	places := map[policy.Reason]int{} // of those that differ in the object only
+	for _, r := range reasons {
+		name := joined(r.Need.Schema, r.Need.Object, r.Need.Column)
+		r.Need = policy.Need{Action: r.Need.Action, AnyColumn: r.Need.AnyColumn}
+		at, known := places[r]
+		if !known {
+			at = len(all)
+			places[r] = at
+			all = append(all, recordedReason{Action: r.Need.Action, AnyColumn: r.Need.AnyColumn, Granted: r.Granted, Effect: r.Effect, Role: r.Role,
+				Pattern: r.Pattern, Line: r.Line, Note: r.Note, Mask: r.Mask, Filtered: r.Filtered, Policy: r.Policy})
+		}
+		if name != "" {
+			all[at].On = append(all[at].On, name)
+		}
+	}
+	text, _ := json.Marshal(all) // plain strings and numbers: it cannot fail
+	return text
+}
+
+// joined is a name of those parts that there are.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ".")
 }
 
 func (a *admission) nameVersions(j *audit.Judgement) {
