@@ -90,9 +90,7 @@ func (t *Tally) compare(logged, recorded, failed statements) {
 			in, ran, not := logged[application][text], recorded[application][text], failed[application][text]
 			unlogged += max(0, ran-in)
 			unrecorded += max(0, in-ran-not)
-			if in == 0 {
-				spare += not // it was turned down before it began, or rewritten
-			}
+			spare += not - min(not, max(0, in-ran)) // turned down before they began, or rewritten
 			if in < ran || in > ran+not {
 				t.Differences = append(t.Differences, fmt.Sprintf("(%s) %.250s: %d logged, %d on record as run and %d as failed", application, text, in, ran, not))
 			}
