@@ -39,6 +39,7 @@ func (c *conn) relay(ctx context.Context) {
 	defer func() {
 		c.task.Leave()
 		<-written
+		c.raw.Release() // what is still to be read and written is for this goroutine
 	}()
 	defer c.session.Close()
 	c.in.src = &patience{conn: c, ctx: ctx}
@@ -47,13 +48,12 @@ func (c *conn) relay(ctx context.Context) {
 	c.conclude(ctx, why)
 }
 
-// attach hands both sockets to a loop. This conn's own task reads from the client and writes to the server, the other one does
-// the reverse.
+// attach hands both sockets to a loop, or none: a task of the loop must not wait for one that is not its. This conn's own task reads
+// from the client and writes to the server, the other one does the reverse.
 func (c *conn) attach(writer *loop.Task) {
 	l := c.srv.loops.Pick()
-	c.raw.Attach(l, c.task, writer)
-	if server, ok := c.session.Socket().(*loop.Conn); ok {
-		server.Attach(l, writer, c.task)
+	if server, ok := c.session.Socket().(*loop.Conn); ok && server.Attach(l, writer, c.task) {
+		c.raw.Attach(l, c.task, writer)
 	}
 	if c.srv.base.Err() != nil { // said before the socket was attached
 		c.raw.SetWriteDeadline(time.Now().Add(lastMoment))

@@ -16,19 +16,20 @@ type Conn struct {
 func Wrap(c net.Conn) *Conn { return &Conn{Conn: c} }
 
 // Attach hands the connection to a loop: reads are those of one task from now on, and writes those of another. Nothing may be
-// reading or writing now. It does nothing where that is not possible.
-func (c *Conn) Attach(l *Loop, reads, writes *Task) {
+// reading or writing now. It returns false where that is not possible; then the connection stays with Go's own poller.
+func (c *Conn) Attach(l *Loop, reads, writes *Task) bool {
 	if l == nil {
-		return
+		return false
 	}
 	s, err := l.adopt(c.Conn)
 	if err != nil {
-		return // it stays with Go's own poller
+		return false
 	}
 	s.reading.task.Store(reads)
 	s.writing.task.Store(writes)
 	c.socket.Store(s)
 	_ = c.Conn.Close() // the socket lives on under another descriptor
+	return true
 }
 
 // Release takes the connection from its tasks: any goroutine may read and write.

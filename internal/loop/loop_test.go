@@ -355,6 +355,29 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// A connection whose task has ended is written to by another goroutine, and waits for who reads slowly.
+func TestWriteAfterRelease(t *testing.T) {
+	g := group(t)
+	here, there := pair(t)
+	await(t, "the task", task(g.Pick(), here, func(*Task) {}))
+	here.Release()
+	sent := make([]byte, 16<<20)
+	_, _ = rand.Read(sent)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		if _, err := here.Write(sent); err != nil {
+			t.Error(err)
+		}
+		here.Close()
+	}()
+	got, err := io.ReadAll(there)
+	if err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d of %d bytes: %v", len(got), len(sent), err)
+	}
+	await(t, "the write", written)
+}
+
 // What no loop can watch stays as it is.
 func TestNotAttached(t *testing.T) {
 	a, b := net.Pipe()

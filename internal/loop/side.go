@@ -49,6 +49,9 @@ func (s *side) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	s.wake()
 }
 
