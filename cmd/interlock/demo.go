@@ -198,17 +198,18 @@ func address(port int, free bool) string {
 	return "127.0.0.1:0"
 }
 
-// fill puts values in the place of their names: ${name}.
+// fill puts values in the place of their names: {{.name}}.
 func fill(text string, values map[string]string) (string, error) {
-	var missing error
-	text = os.Expand(text, func(name string) string {
-		value, ok := values[name]
-		if !ok {
-			missing = fmt.Errorf("no value for ${%s}", name)
-		}
-		return value
-	})
-	return text, missing
+	var pairs []string
+	for name, value := range values {
+		pairs = append(pairs, "{{."+name+"}}", value)
+	}
+	text = strings.NewReplacer(pairs...).Replace(text)
+	if _, rest, missing := strings.Cut(text, "{{"); missing {
+		name, _, _ := strings.Cut(rest, "}}")
+		return "", fmt.Errorf("no value for {{%s}}", name)
+	}
+	return text, nil
 }
 
 // environment says where everything is. The PG* variables let psql and pgbench connect as ana without arguments.
