@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"interlock/audit"
-	"interlock/catalog"
 	"interlock/redact"
 	"interlock/sqlgov/analyze"
 	"interlock/sqlgov/policy"
@@ -449,27 +448,12 @@ func (s *Session) wait() {
 // Push sends what is queued to the server.
 func (s *Session) Push() error { return s.wire.Flush() }
 
-func (s *Session) admission(st *preparedStatement) *admission {
-	a := s.common
-	a.sql, a.params, a.judged, a.bound = st.sql, st.params, st.judged, st.bound
-	a.path, a.pathless = s.path.pinned, s.path.empty
-	return &a
-}
-
 // position tells in which segment the next message of the client will be, and if a transaction or a statement before it is
 // not at its end.
 func (s *Session) position() (segment uint64, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent, s.txStatus != 'I' || slices.ContainsFunc(s.queue, func(o *op) bool { return o.run != nil && !o.run.rehearse })
-}
-
-func oids(types []uint32) []catalog.OID {
-	all := make([]catalog.OID, len(types))
-	for i, t := range types {
-		all[i] = catalog.OID(t)
-	}
-	return all
 }
 
 // Idle reports if every message of the client has been answered.

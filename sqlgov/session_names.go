@@ -155,3 +155,11 @@ func (s *Session) takenFrom(f *analyze.Facts, effects []effect, own *taken) *tak
 	}
 	return own
 }
+
+func oids(types []uint32) []catalog.OID {
+	all := make([]catalog.OID, len(types))
+	for i, t := range types {
+		all[i] = catalog.OID(t)
+	}
+	return all
+}

@@ -36,6 +36,14 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	return s, nil
 }
 
+// admission begins the way of a statement of the session.
+func (s *Session) admission(st *preparedStatement) *admission {
+	a := s.common
+	a.sql, a.params, a.judged, a.bound = st.sql, st.params, st.judged, st.bound
+	a.path, a.pathless = s.path.pinned, s.path.empty
+	return &a
+}
+
 func (c *Core) open(ctx context.Context, a *admission, parameters map[string]string) (Wire, *Refusal) {
 	a.core, a.id, a.started = c, audit.NewID(), time.Now()
 	if r := c.identify(ctx, a); r != nil {
