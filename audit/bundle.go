@@ -24,7 +24,7 @@ import (
 //	manifest.sig             Ed25519 signature of manifest.json, in hex
 //	public-key.pem
 //	checkpoints.jsonl
-//	segments/audit-....jsonl and .jsonl.gz
+//	segments/audit-....jsonl and .jsonl.zst
 //
 // It can be verified without InterLock: sha256 in the manifest is of each segment uncompressed, and the chain is that of
 // the package documentation.

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -10,19 +9,25 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"sort"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
-// A compressed segment is a gzip file of many members, each with one block of the segment, so that any place in it can be
-// read without all that comes before. Each member says in an extra field how long it is.
+// A compressed segment is a file of many zstd frames (RFC 8878), each with one block of the segment, so that any place in
+// it can be read without all that comes before. Behind them, in a frame that decoders skip, stands how long each one is:
+// the seek table of the Zstandard Seekable Format 0.1.0.
 const (
-	gzipSuffix = ".gz"
-	gzipBlock  = 256 << 10 // bytes of the segment in one member
-	// A member begins with ten bytes, the length of the extra field, and the field: "IL", its length (8), and the size.
-	gzipSizeAt = 16
-	gzipHeader = gzipSizeAt + 8
+	zstdSuffix = ".zst"
+	zstdBlock  = 256 << 10 // bytes of the segment in one frame
+
+	skippableMagic = 0x184d2a5e
+	seekableMagic  = 0x8f92eab1
+	seekHeader     = 4 + 4     // magic, size of what follows
+	seekEntry      = 4 + 4     // size of a frame, size of its block
+	seekFooter     = 4 + 1 + 4 // frames, descriptor (none of its flags is set), magic
 )
 
 // compressSegment replaces a closed segment by its compressed form. At every moment one of the two is there, whole.
@@ -33,13 +38,13 @@ func compressSegment(dir, name string) error {
 		return fmt.Errorf("compressing an audit segment: %w", err)
 	}
 	defer plain.Close()
-	tmp := path + gzipSuffix + ".tmp"
+	tmp := path + zstdSuffix + ".tmp"
 	size, err := writeCompressed(tmp, plain)
 	if err == nil {
 		err = checkCompressed(tmp, size)
 	}
 	if err == nil {
-		err = os.Rename(tmp, path+gzipSuffix)
+		err = os.Rename(tmp, path+zstdSuffix)
 	}
 	if err == nil {
 		err = syncDir(dir)
@@ -62,18 +67,19 @@ func writeCompressed(path string, plain io.Reader) (size int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	members, err := newMemberWriter()
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(zstdBlock))
 	if err != nil {
 		return 0, err
 	}
-	for block := make([]byte, gzipBlock); ; {
+	frames := frameWriter{z: z}
+	for block := make([]byte, zstdBlock); ; {
 		n, err := io.ReadFull(plain, block)
 		if n > 0 {
-			member, err := members.member(block[:n])
+			frame, err := frames.frame(block[:n])
 			if err != nil {
 				return size, err
 			}
-			if _, err := f.Write(member); err != nil {
+			if _, err := f.Write(frame); err != nil {
 				return size, err
 			}
 			size += int64(n)
@@ -85,46 +91,60 @@ func writeCompressed(path string, plain io.Reader) (size int64, err error) {
 			return size, err
 		}
 	}
+	if _, err := f.Write(frames.seekTable()); err != nil {
+		return size, err
+	}
 	return size, f.Sync()
 }
 
-// memberWriter compresses blocks, one after the other.
-type memberWriter struct {
-	out  bytes.Buffer
-	z    *gzip.Writer
-	back gzipSource // decompresses what was compressed
+// frameWriter compresses blocks, one after the other.
+type frameWriter struct {
+	z         *zstd.Encoder
+	out, back []byte
+	entries   []byte // of the seek table
 }
 
-func newMemberWriter() (*memberWriter, error) {
-	w := &memberWriter{}
+// frame returns a block as a frame, which is good until the next call. It is certain to decompress to the block.
+func (w *frameWriter) frame(block []byte) ([]byte, error) {
+	w.out = w.z.EncodeAll(block, w.out[:0])
 	var err error
-	w.z, err = gzip.NewWriterLevel(&w.out, gzip.BestSpeed)
-	return w, err
-}
-
-// member returns a block as a member, which is good until the next call. It is certain to decompress to the block.
-func (w *memberWriter) member(block []byte) ([]byte, error) {
-	w.out.Reset()
-	w.z.Reset(&w.out)
-	w.z.Extra = append([]byte("IL\x08\x00"), make([]byte, 8)...)
-	if _, err := w.z.Write(block); err != nil {
+	if w.back, err = decompress(w.out, w.back); err != nil {
 		return nil, err
 	}
-	if err := w.z.Close(); err != nil {
-		return nil, err
-	}
-	member := w.out.Bytes()
-	binary.LittleEndian.PutUint64(member[gzipSizeAt:], uint64(len(member)))
-	if err := w.back.decompress(bytes.NewReader(member)); err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(w.back.data, block) {
+	if !bytes.Equal(w.back, block) {
 		return nil, errors.New("the compressed form is not equal")
 	}
-	return member, nil
+	w.entries = binary.LittleEndian.AppendUint32(w.entries, uint32(len(w.out)))
+	w.entries = binary.LittleEndian.AppendUint32(w.entries, uint32(len(block)))
+	return w.out, nil
 }
 
-// checkCompressed holds the file against what was written to it: its members, and the size of what they decompress to.
+func (w *frameWriter) seekTable() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, skippableMagic)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(w.entries)+seekFooter))
+	b = append(b, w.entries...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(w.entries)/seekEntry))
+	return binary.LittleEndian.AppendUint32(append(b, 0), seekableMagic)
+}
+
+// decoder is what all segments are decompressed with. It is safe for concurrent use.
+var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(zstdBlock))
+})
+
+// decompress returns the block of a frame. It may use the memory of to.
+func decompress(frame, to []byte) ([]byte, error) {
+	z, err := decoder()
+	if err != nil {
+		return nil, err
+	}
+	if to == nil {
+		to = make([]byte, 0, zstdBlock)
+	}
+	return z.DecodeAll(frame, to[:0])
+}
+
+// checkCompressed holds the file against what was written to it: its frames, and the size of what they decompress to.
 func checkCompressed(path string, size int64) error {
 	s, err := openSource(path)
 	if err != nil {
@@ -154,7 +174,7 @@ func openSegment(dir, name string) (*source, error) {
 	path := filepath.Join(dir, name)
 	s, err := openSource(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		s, err = openSource(path + gzipSuffix)
+		s, err = openSource(path + zstdSuffix)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening an audit segment: %w", err)
@@ -177,11 +197,11 @@ func openSource(path string) (*source, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	s := &source{f, f, info.Size()}
-	magic := make([]byte, 2)
-	if n, _ := f.ReadAt(magic, 0); n < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
+	magic := make([]byte, 4)
+	if n, _ := f.ReadAt(magic, 0); n < 4 || binary.LittleEndian.Uint32(magic) != zstdMagic {
 		return s, nil
 	}
-	z := &gzipSource{file: f, cached: -1}
+	z := &zstdSource{file: f, cached: -1}
 	if s.size, err = z.scan(info.Size()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
@@ -189,103 +209,89 @@ func openSource(path string) (*source, error) {
 	return s, nil
 }
 
-// gzipSource reads any place of a compressed segment.
-type gzipSource struct {
-	file    *os.File
-	members []gzipPart
+const zstdMagic = 0xfd2fb528
 
-	mu     sync.Mutex // protects the following
-	cached int        // index of the member in data
-	data   []byte
-	z      *gzip.Reader // nil before the first use
+// zstdSource reads any place of a compressed segment.
+type zstdSource struct {
+	file   *os.File
+	frames []zstdFrame
+
+	mu         sync.Mutex // protects the following
+	cached     int        // index of the frame in data
+	data, read []byte
 }
 
-type gzipPart struct {
+type zstdFrame struct {
 	at, size int64 // in the file
-	from     int64 // offset in the segment
+	from, to int64 // offsets in the segment
 }
 
 var errCompressed = errors.New("the compressed audit segment is damaged")
 
-// scan finds the members and returns the size of the segment.
-func (z *gzipSource) scan(size int64) (int64, error) {
-	var whole int64
-	for at := int64(0); at < size; {
-		head := make([]byte, gzipHeader)
-		if _, err := z.file.ReadAt(head, at); err != nil || string(head[12:16]) != "IL\x08\x00" {
-			return 0, errCompressed
-		}
-		n := int64(binary.LittleEndian.Uint64(head[gzipSizeAt:]))
-		if n < gzipHeader || n > size-at {
-			return 0, errCompressed
-		}
-		tail := make([]byte, 4)
-		if _, err := z.file.ReadAt(tail, at+n-4); err != nil {
-			return 0, errCompressed
-		}
-		z.members = append(z.members, gzipPart{at, n, whole})
-		whole += int64(binary.LittleEndian.Uint32(tail))
-		at += n
+// scan reads the seek table and returns the size of the segment.
+func (z *zstdSource) scan(size int64) (int64, error) {
+	footer := make([]byte, seekFooter)
+	if _, err := z.file.ReadAt(footer, size-seekFooter); err != nil || binary.LittleEndian.Uint32(footer[5:]) != seekableMagic {
+		return 0, errCompressed
 	}
-	return whole, nil
+	n := int64(binary.LittleEndian.Uint32(footer))
+	end := size - seekFooter - n*seekEntry - seekHeader // of the frames
+	if end < 0 || footer[4] != 0 {
+		return 0, errCompressed
+	}
+	table := make([]byte, n*seekEntry)
+	if _, err := z.file.ReadAt(table, end+seekHeader); err != nil {
+		return 0, errCompressed
+	}
+	var last zstdFrame
+	for ; len(table) > 0; table = table[seekEntry:] {
+		packed, whole := binary.LittleEndian.Uint32(table), binary.LittleEndian.Uint32(table[4:])
+		if whole > zstdBlock || packed > 2*zstdBlock {
+			return 0, errCompressed
+		}
+		last = zstdFrame{at: last.at + last.size, size: int64(packed), from: last.to, to: last.to + int64(whole)}
+		z.frames = append(z.frames, last)
+	}
+	if last.at+last.size != end {
+		return 0, errCompressed
+	}
+	return last.to, nil
 }
 
 // ReadAt implements io.ReaderAt.
-func (z *gzipSource) ReadAt(b []byte, off int64) (n int, err error) {
+func (z *zstdSource) ReadAt(b []byte, off int64) (n int, err error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	for n < len(b) {
-		i := len(z.members) - 1
-		for i >= 0 && z.members[i].from > off {
-			i--
-		}
-		if i < 0 {
+		i := sort.Search(len(z.frames), func(i int) bool { return z.frames[i].to > off })
+		if i == len(z.frames) {
 			return n, io.EOF
 		}
 		if err := z.load(i); err != nil {
 			return n, err
 		}
-		within := off - z.members[i].from
-		if within >= int64(len(z.data)) {
-			return n, io.EOF
-		}
-		c := copy(b[n:], z.data[within:])
+		c := copy(b[n:], z.data[off-z.frames[i].from:])
 		n, off = n+c, off+int64(c)
 	}
 	return n, nil
 }
 
-func (z *gzipSource) load(i int) error {
+func (z *zstdSource) load(i int) error {
 	if z.cached == i {
 		return nil
 	}
-	m := z.members[i]
-	z.cached = -1
-	if err := z.decompress(bufio.NewReader(io.NewSectionReader(z.file, m.at, m.size))); err != nil {
+	f := z.frames[i]
+	z.cached, z.read = -1, slices.Grow(z.read[:0], int(f.size))[:f.size]
+	_, err := z.file.ReadAt(z.read, f.at)
+	if err == nil {
+		z.data, err = decompress(z.read, z.data)
+	}
+	if err == nil && int64(len(z.data)) != f.to-f.from {
+		err = errors.New("a block has another length than the seek table says")
+	}
+	if err != nil {
 		return errors.Join(errCompressed, err)
 	}
 	z.cached = i
 	return nil
-}
-
-// decompress reads a member into z.data.
-func (z *gzipSource) decompress(member io.Reader) error {
-	if z.z == nil {
-		z.z, z.data = new(gzip.Reader), make([]byte, 0, gzipBlock+1)
-	}
-	if err := z.z.Reset(member); err != nil {
-		return err
-	}
-	z.z.Multistream(false)
-	for z.data = z.data[:0]; len(z.data) <= gzipBlock; {
-		n, err := z.z.Read(z.data[len(z.data):cap(z.data)])
-		z.data = z.data[:len(z.data)+n]
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return errors.New("a block is longer than any that is written")
 }

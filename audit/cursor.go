@@ -247,7 +247,7 @@ func Segments(dir string) ([]Segment, error) {
 	for i, s := range segs {
 		d := Segment{Name: s.name, First: s.first, Path: dir + "/" + s.name, Closed: i+1 < len(segs)}
 		if s.compressed {
-			d.Path += gzipSuffix
+			d.Path += zstdSuffix
 		}
 		err := eachLineBackward(context.Background(), dir, s.name, -1, func(text []byte, _ int64) bool {
 			l, err := parseLine(text)

@@ -181,7 +181,7 @@ func (l *Log) stored(b *batch) error {
 		return err
 	}
 	if b.large {
-		err := errors.Join(l.journal.begin(SegmentNumber(l.seg.name), size), l.head.advance(b.last, l.seg.name, size))
+		err := errors.Join(l.journal.begin(SegmentNumber(l.seg.name), size), l.head.advance(b.last))
 		if err != nil {
 			return err
 		}

@@ -40,10 +40,9 @@
 // # Head
 //
 // A chain alone still verifies after its tail is cut. The head, head.jsonl in a directory of its own, says where the
-// log ends. It has two slots of 512 bytes, each one JSON object padded with spaces, written in turn so that a torn
-// write leaves the other; the valid slot with the higher "gen" counts. It names the last entry (seq, hash), its segment and
-// that segment's size with what is in the journal, and up to which entry everything is known to be on the disk (synced). It is
-// written after an entry and before that is released, so:
+// log ends. It has two slots of 512 bytes, each a JSON object and a line feed, written in turn so that a torn write leaves the
+// other; the valid slot with the higher "gen" counts. It names the last entry (seq, hash), and up to which entry everything
+// is known to be on the disk (synced). It is written after an entry and before that is released, so:
 //
 //   - log ahead of head: the process was killed between the two writes. Whole valid entries behind the head are kept
 //     and noted. Nothing was released for them.

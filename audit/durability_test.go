@@ -18,7 +18,7 @@ func TestCompressedSegmentsReadAlike(t *testing.T) {
 	cfg.Compress = true
 	l := mustOpen(t, cfg)
 	ids := run(t, l, 60)
-	for i := 0; i < 500 && countFiles(t, cfg.Dir, gzipSuffix) == 0; i++ {
+	for i := 0; i < 500 && countFiles(t, cfg.Dir, zstdSuffix) == 0; i++ {
 		l.keeper.wake()
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -31,7 +31,7 @@ func TestCompressedSegmentsReadAlike(t *testing.T) {
 			must(t, compressSegment(cfg.Dir, s.name))
 		}
 	}
-	if n := countFiles(t, cfg.Dir, gzipSuffix); n != len(segs)-1 {
+	if n := countFiles(t, cfg.Dir, zstdSuffix); n != len(segs)-1 {
 		t.Errorf("%d of %d segments are compressed", n, len(segs))
 	}
 	verifyOK(t, cfg)
@@ -54,7 +54,7 @@ func TestCompressedSegmentsReadAlike(t *testing.T) {
 	run(t, l, 1)
 	mustClose(t, l)
 	verifyOK(t, cfg)
-	path := filepath.Join(cfg.Dir, segs[1].name+gzipSuffix)
+	path := filepath.Join(cfg.Dir, segs[1].name+zstdSuffix)
 	data, err := os.ReadFile(path)
 	must(t, err)
 	data[len(data)/2] ^= 1
@@ -71,8 +71,8 @@ func countFiles(t *testing.T, dir, suffix string) int {
 	return len(files)
 }
 
-// TestGzipReadsOurs: the files are for everybody's tools.
-func TestGzipReadsOurs(t *testing.T) {
+// TestZstdReadsOurs: the files are for everybody's tools.
+func TestZstdReadsOurs(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.SegmentBytes = 3 << 20
 	l := mustOpen(t, cfg)
@@ -82,11 +82,11 @@ func TestGzipReadsOurs(t *testing.T) {
 	want, err := os.ReadFile(path)
 	must(t, err)
 	must(t, compressSegment(cfg.Dir, segmentName(1)))
-	got, err := exec.Command("gzip", "-dc", path+gzipSuffix).Output()
+	got, err := exec.Command("zstd", "-dcq", path+zstdSuffix).Output()
 	if err != nil || string(got) != string(want) {
-		t.Errorf("gzip: %d bytes, want %d, %v", len(got), len(want), err)
+		t.Errorf("zstd: %d bytes, want %d, %v", len(got), len(want), err)
 	}
-	if info, _ := os.Stat(path + gzipSuffix); info.Size() > int64(len(want))/3 {
+	if info, _ := os.Stat(path + zstdSuffix); info.Size() > int64(len(want))/3 {
 		t.Errorf("%d bytes of %d", info.Size(), len(want))
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -25,13 +24,11 @@ const (
 
 // position says where a log ends.
 type position struct {
-	Gen     uint64 `json:"gen"` // counts the writes of the head
-	Seq     uint64 `json:"seq"`
-	Hash    string `json:"hash"`
-	Segment string `json:"segment"`
-	Size    int64  `json:"size"`
-	Synced  uint64 `json:"synced"` // entries up to this one are on the disk
-	Boot    string `json:"boot"`   // boot id of the machine
+	Gen    uint64 `json:"gen"` // counts the writes of the head
+	Seq    uint64 `json:"seq"`
+	Hash   digest `json:"hash"`
+	Synced uint64 `json:"synced"` // entries up to this one are on the disk
+	Boot   string `json:"boot"`   // boot id of the machine
 }
 
 // head is the open head file. It is safe for concurrent use.
@@ -59,7 +56,7 @@ func openHead(dir string) (*head, *position, error) {
 	if err := lockFile(m.file); err != nil {
 		return nil, nil, errors.Join(err, m.close())
 	}
-	h := &head{mapping: m, now: position{Hash: string(genesis[:])}}
+	h := &head{mapping: m, now: position{Hash: genesis}}
 	if old != nil {
 		h.now = *old
 	}
@@ -73,7 +70,7 @@ func (h *head) close() error { return h.mapping.close() }
 func (h *head) create() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.write(h.now); err != nil {
+	if err := h.write(&h.now); err != nil {
 		return err
 	}
 	return errors.Join(h.mapping.file.Sync(), syncDir(filepath.Dir(h.mapping.file.Name())))
@@ -81,12 +78,12 @@ func (h *head) create() error {
 
 // advance says that the log now ends at a mark. It must not return an error after part of it took effect: the slot that
 // was not written still holds the position before.
-func (h *head) advance(to mark, segment string, size int64) error {
+func (h *head) advance(to mark) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := h.now
-	next.Seq, next.Hash, next.Segment, next.Size = to.seq, string(to.hash[:]), segment, size
-	return h.write(next)
+	next.Seq, next.Hash = to.seq, to.hash
+	return h.write(&next)
 }
 
 // synced says that entries up to seq are on the disk.
@@ -98,34 +95,32 @@ func (h *head) synced(seq uint64) error {
 	}
 	next := h.now
 	next.Synced = seq
-	return h.write(next)
+	return h.write(&next)
 }
 
-func (h *head) write(next position) error {
-	next.Gen = h.now.Gen + 1
-	appendSlot(h.slot[:0], &next)
-	if err := h.mapping.write(h.slot[:], int(next.Gen%2)*slotSize); err != nil {
+func (h *head) write(next *position) error {
+	gen := h.now.Gen + 1
+	next.Gen = gen
+	if err := h.mapping.write(appendSlot(h.slot[:0], next), int(gen%2)*slotSize); err != nil {
 		return fmt.Errorf("writing the audit head: %w", err)
 	}
-	h.now = next
+	h.now = *next
 	return nil
 }
 
-// appendSlot fills a slot. All its values are of bounded length and need no escapes.
+// appendSlot appends what a slot says, up to a line feed; what is left of the slot means nothing. All its values are of bounded
+// length and need no escapes.
 func appendSlot(b []byte, p *position) []byte {
-	b = append(b, `{"v":1`...)
-	b = strconv.AppendUint(append(b, `,"gen":`...), p.Gen, 10)
+	b = append(b, `{"v":1,"gen":`...)
+	b = strconv.AppendUint(b, p.Gen, 10)
 	b = strconv.AppendUint(append(b, `,"seq":`...), p.Seq, 10)
-	b = append(append(b, `,"hash":"`...), p.Hash...)
-	b = append(append(b, `","segment":"`...), p.Segment...)
-	b = strconv.AppendInt(append(b, `","size":`...), p.Size, 10)
-	b = strconv.AppendUint(append(b, `,"synced":`...), p.Synced, 10)
+	b = append(append(b, `,"hash":"`...), p.Hash[:]...)
+	b = strconv.AppendUint(append(b, `","synced":`...), p.Synced, 10)
 	b = append(append(b, `,"boot":"`...), p.Boot...)
 	b = append(b, '"')
 	sealed := b
 	b = appendCRC(append(b, crcKey...), sealed)
-	b = append(b, lineEnd...)
-	return append(b, padding[len(b):]...)
+	return append(b, lineEnd+"\n"...)
 }
 
 // appendCRC appends the CRC-32C of a slot before its crc, in hex.
@@ -134,9 +129,6 @@ func appendCRC(b, sealed []byte) []byte {
 	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(sealed, crcTable))
 	return hex.AppendEncode(b, sum[:])
 }
-
-// padding is an empty slot.
-var padding = strings.Repeat(" ", slotSize-1) + "\n"
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
@@ -165,13 +157,13 @@ func readHead(dir string) (*position, error) {
 }
 
 func parseSlot(slot []byte) (*position, bool) {
-	text := bytes.TrimRight(slot, " \n")
+	text, _, whole := bytes.Cut(slot, []byte{'\n'})
 	i := bytes.LastIndex(text, []byte(crcKey))
-	if i < 0 || string(text[i+len(crcKey):]) != string(appendCRC(nil, text[:i]))+lineEnd {
+	if !whole || i < 0 || string(text[i+len(crcKey):]) != string(appendCRC(nil, text[:i]))+lineEnd {
 		return nil, false
 	}
 	var p position
-	if json.Unmarshal(text, &p) != nil || len(p.Hash) != hexSize {
+	if json.Unmarshal(text, &p) != nil {
 		return nil, false
 	}
 	return &p, true

@@ -101,6 +101,38 @@ func TestTornJournalHeader(t *testing.T) {
 	}
 }
 
+// TestPowerCutLeavesAnOldJournal: what the disk has of the journal may be older than what it has of the segment, for only the
+// segment is brought there. An old header names places that were written over since. Nothing that is in the segment is lost.
+func TestPowerCutLeavesAnOldJournal(t *testing.T) {
+	for _, whole := range []bool{true, false} { // the old journal is there as it was, or its header alone
+		c := slowly(t)
+		c.JournalBytes = 64 << 10
+		l := mustOpen(t, c)
+		run(t, l, 4)
+		must(t, l.flush())
+		run(t, l, 4)
+		old, err := os.ReadFile(filepath.Join(l.cfg.Dir, journalName))
+		must(t, err)
+		for range 5 {
+			must(t, l.flush())
+			run(t, l, 20)
+		}
+		must(t, l.flush())
+		cfg := killed(t, l.cfg)
+		path := filepath.Join(cfg.Dir, journalName)
+		now, err := os.ReadFile(path)
+		must(t, err)
+		if !whole {
+			old = append(old[:headSize:headSize], now[headSize:]...)
+		}
+		must(t, os.WriteFile(path, old, 0o600))
+		mustClose(t, mustOpen(t, cfg))
+		if r := verifyOK(t, cfg); r.Entries != 1+2*108+1 {
+			t.Errorf("%d entries, want %d; the journal whole: %v", r.Entries, 1+2*108+1, whole)
+		}
+	}
+}
+
 // TestEntryLargerThanTheJournal goes to the segment by itself, in its turn.
 func TestEntryLargerThanTheJournal(t *testing.T) {
 	cfg := testConfig(t)

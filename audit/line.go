@@ -25,6 +25,15 @@ const (
 // digest is a SHA-256 in lower-case hex.
 type digest [hexSize]byte
 
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *digest) UnmarshalText(text []byte) error {
+	if len(text) != hexSize {
+		return errLine
+	}
+	copy(d[:], text)
+	return nil
+}
+
 // genesis is the prev of the first entry.
 var genesis = digest(bytes.Repeat([]byte{'0'}, hexSize))
 

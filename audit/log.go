@@ -347,7 +347,7 @@ func (l *Log) add(body []byte) error {
 	if err := l.journal.add(l.line); err != nil {
 		return fmt.Errorf("%w: writing the audit journal: %w", ErrUnavailable, err)
 	}
-	if err := l.head.advance(to, l.seg.name, l.journal.end()); err != nil {
+	if err := l.head.advance(to); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(err, l.journal.drop(len(l.line))))
 	}
 	l.seq, l.prev = to.seq, to.hash

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func (l *Log) begin(name string, attributes map[string]string) error {
 }
 
 // replay brings what a killed process left in the journal to its segment, and returns how many bytes the segment's file
-// did not have. The journal is the truth behind the file's size that it names; a file that is smaller was cut.
+// did not have. A file that is smaller than the journal says was cut.
 func replay(dir string) (int64, error) {
 	f, err := os.Open(filepath.Join(dir, journalName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,10 +120,19 @@ func replay(dir string) (int64, error) {
 	return n, nil
 }
 
+// complete makes rest what follows in a segment behind the size that the journal knows of. After a power cut the journal may be
+// an old one, of which a part was written over since: then the file itself has more that is whole, and is left as it is.
 func complete(seg *os.File, h *header, rest []byte) (int64, error) {
 	info, err := seg.Stat()
 	if err != nil || len(rest) == 0 || info.Size() < h.written {
 		return 0, err
+	}
+	own := make([]byte, info.Size()-h.written)
+	if _, err := seg.ReadAt(own, h.written); err != nil {
+		return 0, err
+	}
+	if wholeEntries(own) >= wholeEntries(rest) {
+		return 0, nil
 	}
 	if err := seg.Truncate(h.written); err != nil {
 		return 0, err
@@ -131,6 +141,22 @@ func complete(seg *os.File, h *header, rest []byte) (int64, error) {
 		return 0, err
 	}
 	return max(h.written+int64(len(rest))-info.Size(), 0), seg.Sync()
+}
+
+// wholeEntries counts the entries at the beginning of text that are valid and chained to one another.
+func wholeEntries(text []byte) (n int) {
+	var last line
+	for {
+		i := bytes.IndexByte(text, '\n')
+		if i < 0 {
+			return n
+		}
+		l, err := parseLine(text[:i])
+		if err != nil || !l.valid() || n > 0 && (l.seq != last.seq+1 || l.prev != last.hash) {
+			return n
+		}
+		n, last, text = n+1, l, text[i+1:]
+	}
 }
 
 // prepare makes the files ready for the first entry.
@@ -165,12 +191,12 @@ func (l *Log) judge(t tail, old *position) (event string, attributes map[string]
 		l.seq = max(t.seq, t.unread)
 		return headMissing, a
 	}
-	a["head_seq"], a["head_hash"] = strconv.FormatUint(old.Seq, 10), old.Hash
+	a["head_seq"], a["head_hash"] = strconv.FormatUint(old.Seq, 10), string(old.Hash[:])
 	switch {
 	case t.seq < old.Seq:
 		a["from"], a["to"] = strconv.FormatUint(t.seq+1, 10), a["head_seq"]
 		l.seq = old.Seq // missing numbers are not used again, and the chain keeps their last hash
-		copy(l.prev[:], old.Hash)
+		l.prev = old.Hash
 		switch {
 		case powerCut(old, t.seq):
 			return tailLost, a
@@ -178,7 +204,7 @@ func (l *Log) judge(t tail, old *position) (event string, attributes map[string]
 			return damaged, a
 		}
 		return tailMissing, a
-	case t.sawHead && string(t.atHead[:]) != old.Hash:
+	case t.sawHead && t.atHead != old.Hash:
 		return headMismatch, a
 	}
 	delete(a, "head_seq")

@@ -37,7 +37,7 @@ func segments(dir string) ([]segmentFile, error) {
 	}
 	var all []segmentFile
 	for _, f := range files { // in the order of names, so that a plain form comes before a compressed one
-		name, compressed := strings.CutSuffix(f.Name(), gzipSuffix)
+		name, compressed := strings.CutSuffix(f.Name(), zstdSuffix)
 		digits, ok := strings.CutPrefix(name, segmentPrefix)
 		digits, ok2 := strings.CutSuffix(digits, segmentSuffix)
 		first, err := strconv.ParseUint(digits, 10, 63)

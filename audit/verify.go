@@ -267,7 +267,7 @@ func (v *verifier) link(l *line, id string) {
 	}
 	if v.head != nil && l.seq == v.head.Seq {
 		v.sawHd = true
-		if string(l.hash[:]) != v.head.Hash {
+		if l.hash != v.head.Hash {
 			v.problem(BadHead, l.seq, id, "entry %d is not the one that the head names", l.seq)
 		}
 	}
@@ -388,7 +388,7 @@ func (v *verifier) grew() bool {
 			return false
 		case now.Seq > v.last.seq, now.Seq == v.last.seq && v.torn == "":
 			v.Head = now.Seq
-			if now.Seq == v.last.seq && now.Hash != string(v.last.hash[:]) {
+			if now.Seq == v.last.seq && now.Hash != v.last.hash {
 				v.problem(BadHead, now.Seq, v.lastID, "entry %d is not the one that the head names", now.Seq)
 			}
 			return true

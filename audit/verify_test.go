@@ -219,7 +219,7 @@ func TestPowerCut(t *testing.T) {
 		h, old, err := openHead(w.cfg.Dir + "-head")
 		must(t, err)
 		h.now.Boot, h.now.Synced = "another", synced
-		must(t, h.write(h.now))
+		must(t, h.write(&h.now))
 		must(t, h.close())
 		if r := verify(t, w.cfg); r.OK() != (synced < old.Seq) {
 			t.Errorf("synced up to %d: %v", synced, r.Problems)

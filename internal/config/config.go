@@ -64,7 +64,7 @@ type Audit struct {
 	SyncInterval       time.Duration `json:"sync_interval"`
 	RelaxedWindow      time.Duration `json:"relaxed_window"`
 	SegmentBytes       int64         `json:"segment_bytes"`
-	Compression        string        `json:"compression"` // "gzip" or "none"
+	Compression        string        `json:"compression"` // "zstd" or "none"
 	CheckpointInterval time.Duration `json:"checkpoint_interval"`
 	Sinks              []AuditSink   `json:"sinks,omitempty"`
 	SharedIndex        SharedIndex   `json:"shared_index,omitzero"`

@@ -121,7 +121,7 @@ func auditShape(a *Audit) shape {
 			{"sync_interval", duration(&a.SyncInterval, "Longest time until a record is on the disk (sync: group).", time.Millisecond, time.Second, 20*time.Millisecond)},
 			{"relaxed_window", duration(&a.RelaxedWindow, "Longest time until a record is on the disk (sync: relaxed), and so what a power cut loses.", 100*time.Millisecond, time.Minute, 2*time.Second)},
 			{"segment_bytes", size(&a.SegmentBytes, "A segment file of this size is closed and the next one begun.", bounds{64 * kib, 4 * gib, 64 * mib})},
-			{"compression", choice(&a.Compression, "gzip", "Form of closed segments.", "gzip", "none")},
+			{"compression", choice(&a.Compression, "zstd", "Form of closed segments.", "zstd", "none")},
 			{"checkpoint_interval", duration(&a.CheckpointInterval, "Longest time from a record to a signed checkpoint that covers it.", time.Second, 24*time.Hour, time.Minute)},
 			{"shared_index", &object{
 				about:    "Index in PostgreSQL that nodes share: each writes its part, and interlock audit --shared asks for all of them.",

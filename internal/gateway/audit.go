@@ -43,7 +43,7 @@ func AuditConfig(cfg *config.Config) audit.Config {
 		Sync:               audit.SyncMode(cfg.Audit.Sync),
 		SyncInterval:       cfg.Audit.SyncInterval,
 		RelaxedWindow:      cfg.Audit.RelaxedWindow,
-		Compress:           cfg.Audit.Compression == "gzip",
+		Compress:           cfg.Audit.Compression == "zstd",
 		CheckpointInterval: cfg.Audit.CheckpointInterval,
 	}
 }
