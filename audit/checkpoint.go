@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 )
 
 const (
@@ -214,97 +212,4 @@ func ValidPrune(key ed25519.PublicKey, a map[string]string) bool {
 
 func pruneText(to uint64, hash string) []byte {
 	return fmt.Appendf(nil, "interlock audit prune %d %s", to, hash)
-}
-
-// keeper signs checkpoints and compresses closed segments, off the path of requests.
-type keeper struct {
-	log     *Log
-	rotated chan struct{}
-	quit    chan struct{}
-	done    chan struct{}
-	last    uint64 // entry that the last checkpoint named; 0 before the first
-}
-
-func newKeeper(l *Log) *keeper {
-	return &keeper{log: l, rotated: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-}
-
-func (k *keeper) run() {
-	defer close(k.done)
-	tick := time.NewTicker(k.log.cfg.CheckpointInterval)
-	defer tick.Stop()
-	k.checkpoint()
-	k.compress()
-	for {
-		select {
-		case <-tick.C:
-			k.checkpoint()
-		case <-k.rotated:
-			k.checkpoint()
-			k.compress()
-		case <-k.quit:
-			k.checkpoint()
-			return
-		}
-	}
-}
-
-// checkpoint signs the last entry that is on the disk, so that no power cut makes a liar of the checkpoint. It goes into
-// the log, beside the head, and to whom the configuration says.
-func (k *keeper) checkpoint() {
-	cfg := &k.log.cfg
-	if cfg.SigningKey == nil {
-		return
-	}
-	at, err := k.log.flushed()
-	// The entry after the last checkpoint is the event that says so.
-	if err != nil || k.last > 0 && at.seq <= k.last+1 {
-		return
-	}
-	c := signCheckpoint(cfg.SigningKey, Checkpoint{Node: cfg.Node, Seq: at.seq, Hash: string(at.hash[:]),
-		Time: cfg.Now().UTC().Format(time.RFC3339Nano)})
-	rec := &Record{ID: NewID(), Time: cfg.Now()}
-	err = errors.Join(appendCheckpoint(cfg.HeadDir, &c),
-		k.log.Event(context.Background(), rec, &Event{Name: checkpointed, Attributes: c.attributes()}))
-	if err != nil {
-		return // the log says so itself, and the next one covers more
-	}
-	k.last = at.seq
-	if cfg.OnCheckpoint != nil {
-		cfg.OnCheckpoint(c)
-	}
-}
-
-// compress compresses every segment before the one in use.
-func (k *keeper) compress() {
-	cfg := &k.log.cfg
-	segs, err := segments(cfg.Dir)
-	if err != nil || !cfg.Compress {
-		return
-	}
-	for _, s := range segs[:max(len(segs)-1, 0)] {
-		select {
-		case <-k.quit:
-			return
-		default:
-		}
-		if s.compressed || k.log.uses(s.name) {
-			continue
-		}
-		if err := compressSegment(cfg.Dir, s.name); err != nil {
-			return // it stays as it is, and is tried again after the next rotation
-		}
-	}
-}
-
-func (k *keeper) wake() {
-	select {
-	case k.rotated <- struct{}{}:
-	default:
-	}
-}
-
-func (k *keeper) close() {
-	close(k.quit)
-	<-k.done
 }

@@ -64,6 +64,33 @@ func TestCompressedSegmentsReadAlike(t *testing.T) {
 	}
 }
 
+// TestCompressionWaitsForAQuietTime: closed segments stay as they are while entries come, within the bound, and are compressed
+// when few do.
+func TestCompressionWaitsForAQuietTime(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.SegmentBytes = 64 << 10
+	l := mustOpen(t, cfg)
+	run(t, l, 2600)
+	mustClose(t, l)
+	l.cfg.Compress = true
+	k := newKeeper(l) // one that does nothing by itself
+	if k.quiet() {
+		t.Error("the time is quiet after 5,200 entries")
+	}
+	k.compress(5 * cfg.SegmentBytes)
+	if n := countFiles(t, cfg.Dir, segmentSuffix); n != 6 || countFiles(t, cfg.Dir, zstdSuffix) < 10 {
+		t.Errorf("%d segments are plain, want 5 and the one in use", n)
+	}
+	if !k.quiet() {
+		t.Error("the time is not quiet where nothing is written")
+	}
+	k.compress(0)
+	if n := countFiles(t, cfg.Dir, segmentSuffix); n != 1 {
+		t.Errorf("%d segments are plain, want the one in use", n)
+	}
+	verifyOK(t, cfg)
+}
+
 func countFiles(t *testing.T, dir, suffix string) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))

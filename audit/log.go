@@ -37,6 +37,9 @@ type Config struct {
 	// them, so that what runs when the disk becomes full is accounted for.
 	JournalBytes int64
 	Compress     bool // closed segments
+	// CompressLater bounds the bytes of closed segments that wait for a quiet time before they are compressed; default 0: none
+	// waits.
+	CompressLater int64
 
 	// SigningKey signs checkpoints, at least every CheckpointInterval (default one minute) while entries are written, and
 	// whenever a segment is closed. Without it there are none.

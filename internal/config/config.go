@@ -65,6 +65,7 @@ type Audit struct {
 	RelaxedWindow      time.Duration `json:"relaxed_window"`
 	SegmentBytes       int64         `json:"segment_bytes"`
 	Compression        string        `json:"compression"` // "zstd" or "none"
+	CompressionBacklog int64         `json:"compression_backlog"`
 	CheckpointInterval time.Duration `json:"checkpoint_interval"`
 	Sinks              []AuditSink   `json:"sinks,omitempty"`
 	SharedIndex        SharedIndex   `json:"shared_index,omitzero"`

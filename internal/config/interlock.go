@@ -122,6 +122,8 @@ func auditShape(a *Audit) shape {
 			{"relaxed_window", duration(&a.RelaxedWindow, "Longest time until a record is on the disk (sync: relaxed), and so what a power cut loses.", 100*time.Millisecond, time.Minute, 2*time.Second)},
 			{"segment_bytes", size(&a.SegmentBytes, "A segment file of this size is closed and the next one begun.", bounds{64 * kib, 4 * gib, 64 * mib})},
 			{"compression", choice(&a.Compression, "zstd", "Form of closed segments.", "zstd", "none")},
+			{"compression_backlog", size(&a.CompressionBacklog, "Closed segments of so many bytes wait for a quiet time (fewer than 500 entries a second) before they are compressed.",
+				bounds{0, 1024 * gib, gib})},
 			{"checkpoint_interval", duration(&a.CheckpointInterval, "Longest time from a record to a signed checkpoint that covers it.", time.Second, 24*time.Hour, time.Minute)},
 			{"shared_index", &object{
 				about:    "Index in PostgreSQL that nodes share: each writes its part, and interlock audit --shared asks for all of them.",

@@ -44,6 +44,7 @@ func AuditConfig(cfg *config.Config) audit.Config {
 		SyncInterval:       cfg.Audit.SyncInterval,
 		RelaxedWindow:      cfg.Audit.RelaxedWindow,
 		Compress:           cfg.Audit.Compression == "zstd",
+		CompressLater:      cfg.Audit.CompressionBacklog,
 		CheckpointInterval: cfg.Audit.CheckpointInterval,
 	}
 }
