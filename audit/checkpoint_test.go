@@ -202,15 +202,18 @@ func TestAttacker(t *testing.T) {
 // TestUnsignedStretch: who rewrites the end cannot sign it, and leaving checkpoints out shows as well.
 func TestUnsignedStretch(t *testing.T) {
 	s := writeSignedLog(t)
-	hour := 0
+	var late time.Duration
 	s.rewrite(t, nil, func(seq int, body string) []string {
 		if strings.Contains(body, checkpointed) && seq > 15 {
 			return nil
 		}
 		if seq > 20 {
-			hour = min(hour+1, 9)
-			i := strings.Index(body, `"time":"`) + len(`"time":"2026-01-02T`)
-			body = body[:i] + "2" + string(rune('0'+hour%4)) + body[i+2:]
+			late += time.Hour
+			rest := strings.TrimPrefix(body, `"time":"`)
+			at, rest, _ := strings.Cut(rest, `"`)
+			when, err := time.Parse(time.RFC3339Nano, at)
+			must(t, err)
+			body = `"time":"` + when.Add(late).Format(time.RFC3339Nano) + `"` + rest
 		}
 		return []string{body}
 	})
