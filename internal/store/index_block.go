@@ -31,7 +31,7 @@ type indexRow struct {
 
 // The columns of a block's rows. Each is written as its length and as many unsigned varints as there are rows, or as the
 // length 0 if all are 0. Dictionaries are by their place in the block's head, and place 0 of sessions, clients and traces is
-// none. Those from placeColumns on say where a request is, and are read for what is wanted alone.
+// none. They stand in three fields, of which a search reads the next if there is something left to look for.
 const (
 	colWho = iota
 	colShape
@@ -47,7 +47,8 @@ const (
 	colEndedAt // bytes behind the record, zigzag
 	colSegment
 	columns
-	placeColumns = colSeq
+	detailColumns = colSession // the first of the details
+	placeColumns  = colSeq     // the first of the places
 )
 
 // The dictionaries of a block's head, in the order in which they are written.
@@ -131,12 +132,14 @@ type blockEncoder struct {
 	zero   [columns]bool
 	counts map[hourKey]*hourCount
 	brief  map[hourKey]*hourCount
+	sorted []hourKey
+	group  []byte
 
-	head, keys, places, traces []byte
-	sums, callers, shapes      []byte
-	fromTime, toTime           int64
-	fromID, toID               int64
-	odd                        bool
+	head, keys, details, places, traces []byte
+	sums, callers, shapes               []byte
+	fromTime, toTime                    int64
+	fromID, toID                        int64
+	odd                                 bool
 }
 
 // encode writes the rows of the block that begins with entry first. Those with the ending running are not counted.
@@ -222,7 +225,7 @@ func (e *blockEncoder) place(r *indexRow, before int64) {
 
 func (e *blockEncoder) finish(n int) {
 	e.head = e.head[:0]
-	e.keys, e.places = binary.AppendUvarint(e.keys[:0], uint64(n)), e.places[:0]
+	e.keys, e.details, e.places = binary.AppendUvarint(e.keys[:0], uint64(n)), e.details[:0], e.places[:0]
 	for i := range headDicts {
 		e.head = e.dict[i].append(e.head)
 	}
@@ -232,12 +235,15 @@ func (e *blockEncoder) finish(n int) {
 			c = nil
 		}
 		to := &e.keys
-		if i >= placeColumns {
+		switch {
+		case i >= placeColumns:
 			to = &e.places
+		case i >= detailColumns:
+			to = &e.details
 		}
 		*to = append(binary.AppendUvarint(*to, uint64(len(c))), c...)
 	}
-	e.sums = appendCounts(e.sums[:0], e.counts)
+	e.sums = e.appendCounts(e.sums[:0], e.counts)
 	e.callers = e.briefly(e.callers[:0], func(k *hourKey) { k.shape = 0 })
 	e.shapes = e.briefly(e.shapes[:0], func(k *hourKey) { k.who = 0 })
 }
@@ -263,61 +269,65 @@ func (r *numbers) next() uint64 {
 }
 
 // fill reads as many numbers as there are values, in one go.
-func (r *numbers) fill(values []uint64) {
+func fill[T int64 | uint64](r *numbers, values []T) {
 	text, at := r.rest, 0
 	for i := range values {
-		if at < len(text) && text[at] < 0x80 {
-			values[i] = uint64(text[at])
-			at++
-			continue
+		if at+1 < len(text) { // nearly all have one byte or two
+			if b := text[at]; b < 0x80 {
+				values[i] = T(b)
+				at++
+				continue
+			} else if b2 := text[at+1]; b2 < 0x80 {
+				values[i] = T(b&0x7f) | T(b2)<<7
+				at += 2
+				continue
+			}
 		}
 		v, n := binary.Uvarint(text[at:])
 		if n <= 0 {
 			r.bad = true
 			return
 		}
-		values[i] = v
+		values[i] = T(v)
 		at += n
 	}
 	r.rest = text[at:]
 }
 
-// list reads what dictionary.append wrote.
-func (r *numbers) list() []int64 {
+// list reads what dictionary.append wrote, into the memory of old values.
+func (r *numbers) list(old []int64) []int64 {
 	n := r.next()
 	if n > uint64(len(r.rest)) {
 		r.bad = true
 		return nil
 	}
-	values := make([]int64, n)
-	for i := range values {
-		values[i] = int64(r.next())
-	}
+	values := slices.Grow(old[:0], int(n))[:n]
+	fill(r, values)
 	return values
 }
 
 // blockHead is the dictionaries of a block.
 type blockHead [headDicts + 1][]int64
 
-// readHead reads a head, and traces if they are wanted.
-func readHead(head, traces []byte) (h blockHead, err error) {
+// read takes the first dictionaries of a head, and traces if they are wanted. It uses the memory of what it has read before.
+func (h *blockHead) read(head, traces []byte, dicts int) error {
 	r := numbers{rest: head}
-	for i := range headDicts {
-		h[i] = r.list()
+	for i := range dicts {
+		h[i] = r.list(h[i])
 	}
 	t := numbers{rest: traces}
 	if len(traces) > 0 {
-		h[dictTrace] = t.list()
+		h[dictTrace] = t.list(h[dictTrace])
 	}
 	if r.bad || t.bad {
-		return h, errDamaged
+		return errDamaged
 	}
-	return h, nil
+	return nil
 }
 
 // blockData reads the rows of a block, each column when it is asked for. It can be used for one block after the other.
 type blockData struct {
-	head  blockHead
+	head  *blockHead
 	first uint64
 	n     int
 	text  [columns][]byte
@@ -328,7 +338,7 @@ type blockData struct {
 }
 
 // open takes up a block.
-func (b *blockData) open(first uint64, head blockHead, keys []byte) error {
+func (b *blockData) open(first uint64, head *blockHead, keys []byte) error {
 	b.head, b.first, b.read, b.bad = head, first, [columns]bool{}, false
 	r := numbers{rest: keys}
 	n := r.next()
@@ -336,7 +346,12 @@ func (b *blockData) open(first uint64, head blockHead, keys []byte) error {
 		return errDamaged
 	}
 	b.n = int(n)
-	return b.split(&r, 0, placeColumns)
+	return b.split(&r, 0, detailColumns)
+}
+
+// addDetails adds what else can be searched by.
+func (b *blockData) addDetails(text []byte) error {
+	return b.split(&numbers{rest: text}, detailColumns, placeColumns)
 }
 
 // addPlaces adds what says where the requests are.
@@ -369,7 +384,7 @@ func (b *blockData) column(c int) []uint64 {
 	if len(r.rest) == 0 {
 		clear(values)
 	} else {
-		r.fill(values)
+		fill(&r, values)
 	}
 	b.bad = b.bad || r.bad
 	switch c {

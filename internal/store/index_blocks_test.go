@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -112,14 +113,15 @@ func TestStatsCountWhatTheLogHas(t *testing.T) {
 	x := openTestIndex(t, g.dir)
 	x.blockRows = 64
 	catchUp(t, x, g.config.Dir)
-	for _, f := range []audit.Filter{{}, {Source: "source1"}, {SQLState: "42501"}, {Kind: "denied"}, {Table: "s1.table_1"},
+	for _, f := range []audit.Filter{{}, {Source: "source1"}, {SQLState: "42501"}, {Kind: "denied"}, {Kind: "select"}, {Table: "s1.table_1"}, {Identity: "user1"},
 		{Since: g.from.Add(20*24*time.Hour + 30*time.Minute), Until: g.from.Add(50*24*time.Hour + 90*time.Minute)}} {
 		whole := f
 		if !f.Since.IsZero() {
 			whole.Since, whole.Until = f.Since.Truncate(time.Hour), f.Until.Truncate(time.Hour).Add(time.Hour)
 		}
 		views := viewsOf(t, g.config.Dir, whole)
-		for _, by := range [][]string{{"identity", "status", "hour", "statement"}, {"identity", "status"}, {"statement", "status"}, {"statement", "identity"}, {"day"}, {}} {
+		for _, by := range [][]string{{"identity", "status", "hour", "statement"}, {"identity", "status"}, {"statement", "status"}, {"statement", "identity"}, {"day"}, {"hour"},
+			{"day", "statement"}, {"hour", "identity"}, {}} {
 			want, rows := countViews(views, by)
 			counts, err := x.Stats(t.Context(), f, by)
 			if err != nil {
@@ -137,6 +139,33 @@ func TestStatsCountWhatTheLogHas(t *testing.T) {
 	}
 	if _, err := x.Stats(t.Context(), audit.Filter{Session: "S1"}, []string{"identity"}); err == nil {
 		t.Error("statistics of a session, which the index does not have")
+	}
+}
+
+// TestDamagedCounts of a block, which says more or less than it can, are an error.
+func TestDamagedCounts(t *testing.T) {
+	g := generate(t, t.TempDir(), 40)
+	x := openTestIndex(t, g.dir)
+	catchUp(t, x, g.config.Dir)
+	for _, damaged := range []string{"x''", "x'80'", "substr(sums, 1, length(sums) - 1)", "x'0000'", "x'007f06000000010101'", "x'000006007f00010101'", "x'00000600007f010101'"} {
+		tx, err := x.db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("update counts set sums = " + damaged); err != nil {
+			t.Fatal(err)
+		}
+		db := speaker{tx, sqlite}
+		count, err := newTally(t.Context(), db, &audit.Filter{}, []string{"identity", "statement"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := count.run(t.Context(), db); !errors.Is(err, errDamaged) {
+			t.Errorf("%s: %v", damaged, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -70,6 +70,7 @@ func (g *groupCounts) merge(other *groupCounts) {
 type counter struct {
 	*tally
 	counts *groupCounts
+	head   blockHead
 	parts  [3][]part // of the block's dictionaries who, shape and ending
 	hour   int64     // of sums
 	sums   *groupSums
@@ -99,15 +100,19 @@ func (c *counter) open(head *blockHead) {
 
 // block adds the counts of a block.
 func (c *counter) block(b *countedBlock) error {
-	head, err := readHead(b.head, nil)
-	if err != nil {
+	head := &c.head
+	if err := head.read(b.head, nil, dictEnding+1); err != nil {
 		return err
 	}
-	c.open(&head)
+	c.open(head)
 	whos, shapes, endings := len(head[dictWho]), len(head[dictShape]), len(head[dictEnding])
 	damaged := false
-	err = eachCount(b.sums, func(r *countRow) {
-		if r.who >= uint64(whos) || r.shape >= uint64(shapes) || r.ending >= uint64(endings) {
+	wants := func(shape uint64) bool {
+		damaged = damaged || shape >= uint64(shapes)
+		return !damaged && c.parts[dictShape][shape].wanted
+	}
+	err := eachCount(b.sums, wants, func(r *countRow) {
+		if r.who >= uint64(whos) || r.ending >= uint64(endings) {
 			damaged = true
 			return
 		}

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -29,23 +32,35 @@ func (c *hourCount) add(more *hourCount) {
 	c.n, c.rows, c.nanos = c.n+more.n, c.rows+more.rows, c.nanos+more.nanos
 }
 
-// briefly returns the counts with all in the hour of the block's beginning, and without a dictionary: what it says is in its
-// first place.
+// briefly returns the counts without a dictionary: what it says is in its first place.
 func (e *blockEncoder) briefly(b []byte, without func(*hourKey)) []byte {
 	clear(e.brief)
 	for k, c := range e.counts {
-		k.hour = e.fromTime / time.Hour.Milliseconds()
 		without(&k)
 		sumOf(e.brief, k).add(c)
 	}
-	return appendCounts(b, e.brief)
+	return e.appendCounts(b, e.brief)
 }
 
-func appendCounts(b []byte, counts map[hourKey]*hourCount) []byte {
-	for k, c := range counts {
-		for _, v := range []uint64{uint64(k.hour), k.who, k.shape, k.ending, uint64(c.n), uint64(c.rows), uint64(c.nanos)} {
-			b = binary.AppendUvarint(b, v)
+// appendCounts writes counts: the first hour, zigzag, and for each shape its place, how many bytes follow, and a line for each hour,
+// caller and ending: the hours since the first one, the places, and the sums.
+func (e *blockEncoder) appendCounts(b []byte, counts map[hourKey]*hourCount) []byte {
+	first := e.fromTime / time.Hour.Milliseconds()
+	b = binary.AppendUvarint(b, zigzag(first))
+	e.sorted = slices.AppendSeq(e.sorted[:0], maps.Keys(counts))
+	slices.SortFunc(e.sorted, func(a, b hourKey) int { return cmp.Or(cmp.Compare(a.shape, b.shape), cmp.Compare(a.hour, b.hour)) })
+	for i := 0; i < len(e.sorted); {
+		shape := e.sorted[i].shape
+		e.group = e.group[:0]
+		for ; i < len(e.sorted) && e.sorted[i].shape == shape; i++ {
+			k := e.sorted[i]
+			c := counts[k]
+			for _, v := range []uint64{uint64(k.hour - first), k.who, k.ending, uint64(c.n), uint64(c.rows), uint64(c.nanos)} {
+				e.group = binary.AppendUvarint(e.group, v)
+			}
 		}
+		b = binary.AppendUvarint(binary.AppendUvarint(b, shape), uint64(len(e.group)))
+		b = append(b, e.group...)
 	}
 	return b
 }
@@ -56,26 +71,34 @@ type countRow struct {
 	hourCount
 }
 
-// eachCount calls yield for a block's counts. All of them are read for every statistic, so it does without numbers.
-func eachCount(sums []byte, yield func(*countRow)) error {
+// eachCount calls yield for a block's counts, for those shapes that wants asks for.
+func eachCount(sums []byte, wants func(shape uint64) bool, yield func(*countRow)) error {
 	var c countRow
-	var v [7]uint64
-	for at := 0; at < len(sums); {
-		for i := range v {
-			if at < len(sums) && sums[at] < 0x80 {
-				v[i] = uint64(sums[at])
-				at++
-				continue
-			}
-			n := 0
-			if v[i], n = binary.Uvarint(sums[at:]); n <= 0 {
+	r := numbers{rest: sums}
+	first := unzigzag(r.next())
+	for len(r.rest) > 0 && !r.bad {
+		c.shape = r.next()
+		size := r.next()
+		if r.bad || size > uint64(len(r.rest)) {
+			return errDamaged
+		}
+		group := numbers{rest: r.rest[:size]}
+		r.rest = r.rest[size:]
+		if !wants(c.shape) {
+			continue
+		}
+		var v [6]uint64
+		for len(group.rest) > 0 {
+			if fill(&group, v[:]); group.bad {
 				return errDamaged
 			}
-			at += n
+			c.hour, c.who, c.ending = first+int64(v[0]), v[1], v[2]
+			c.n, c.rows, c.nanos = int64(v[3]), int64(v[4]), int64(v[5])
+			yield(&c)
 		}
-		c.hour, c.who, c.shape, c.ending = int64(v[0]), v[1], v[2], v[3]
-		c.n, c.rows, c.nanos = int64(v[4]), int64(v[5]), int64(v[6])
-		yield(&c)
+	}
+	if r.bad {
+		return errDamaged
 	}
 	return nil
 }

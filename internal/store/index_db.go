@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -49,6 +50,18 @@ func withoutNull(v any) any {
 		return strings.ReplaceAll(s, "\x00", "\uFFFD")
 	}
 	return v
+}
+
+// blob takes a field over into the memory of the one before. What reads many blocks would make much garbage without it.
+type blob []byte
+
+func (b *blob) Scan(v any) error {
+	text, ok := v.([]byte)
+	if !ok && v != nil {
+		return fmt.Errorf("%w: %T where bytes belong", errDamaged, v)
+	}
+	*b = append((*b)[:0], text...)
+	return nil
 }
 
 // queryer is a database, a connection or a transaction.

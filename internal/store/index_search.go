@@ -60,8 +60,11 @@ type indexSearch struct {
 	filter *audit.Filter
 	wanted *wanted
 	from   requests
-	keys   *sql.Stmt // of a block; there can be many that are looked at in vain
+	keys   *sql.Stmt // of a block; there can be many that are looked at in vain, and so with the details
+	detail *sql.Stmt
 	data   blockData
+	text   [3]blob           // of what is read of a block
+	page   [blockPage]listed // the blocks that are looked at
 	left   int
 	yield  func(audit.View) bool
 
@@ -96,8 +99,9 @@ const (
 
 // listed is a block with its head.
 type listed struct {
-	first uint64
-	head  blockHead
+	first            uint64
+	fromTime, toTime int64
+	head             blockHead
 }
 
 // run looks through the blocks in order, and brings what is loose in between.
@@ -108,6 +112,10 @@ func (s *indexSearch) run() error {
 		return err
 	}
 	defer s.keys.Close()
+	if s.detail, err = s.db.PrepareContext(s.ctx, "select details from block where part = ? and first = ?"); err != nil {
+		return err
+	}
+	defer s.detail.Close()
 	for at := s.start(); ; {
 		page, err := s.blocks(at)
 		if err != nil {
@@ -126,27 +134,26 @@ func (s *indexSearch) run() error {
 }
 
 // blocks lists the next blocks that can have something.
-func (s *indexSearch) blocks(at uint64) (page []listed, err error) {
+func (s *indexSearch) blocks(at uint64) ([]listed, error) {
 	direction, beyond := s.order()
 	where, args := s.wanted.blocks()
-	rows, err := s.db.QueryContext(s.ctx, "select first, head, "+s.traces()+" from block where part = ? and first "+beyond+" ? and "+where+
+	rows, err := s.db.QueryContext(s.ctx, "select first, from_time, to_time, head, "+s.traces()+" from block where part = ? and first "+beyond+" ? and "+where+
 		" order by first "+direction+" limit ?", append(append([]any{s.part, at}, args...), blockPage)...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		var l listed
-		var head, traces []byte
-		if err := rows.Scan(&l.first, &head, &traces); err != nil {
+	n := 0
+	for ; rows.Next(); n++ {
+		l, head, traces := &s.page[n], &s.text[0], &s.text[1]
+		if err := rows.Scan(&l.first, &l.fromTime, &l.toTime, head, traces); err != nil {
 			return nil, err
 		}
-		if l.head, err = readHead(head, traces); err != nil {
+		if err := l.head.read(*head, *traces, headDicts); err != nil {
 			return nil, err
 		}
-		page = append(page, l)
 	}
-	return page, rows.Err()
+	return s.page[:n], rows.Err()
 }
 
 func (s *indexSearch) traces() string {
@@ -158,26 +165,20 @@ func (s *indexSearch) traces() string {
 
 // block yields what is wanted of a block.
 func (s *indexSearch) block(l *listed) error {
-	m, may := s.wanted.in(l.head)
+	m, may := s.wanted.in(l)
 	if !may {
 		return nil
 	}
-	var keys, places []byte
-	if err := s.keys.QueryRowContext(s.ctx, s.part, l.first).Scan(&keys); err != nil {
-		return err
-	}
 	b := &s.data
-	if err := b.open(l.first, l.head, keys); err != nil {
+	rows, err := s.rows(b, l, m)
+	if err != nil || b.bad || len(rows) == 0 {
+		return errors.Join(err, b.damage())
+	}
+	places := &s.text[2]
+	if err := s.db.QueryRowContext(s.ctx, "select places from block where part = ? and first = ?", s.part, l.first).Scan(places); err != nil {
 		return err
 	}
-	rows := m.rows(b)
-	if b.bad || len(rows) == 0 {
-		return b.damage()
-	}
-	if err := s.db.QueryRowContext(s.ctx, "select places from block where part = ? and first = ?", s.part, l.first).Scan(&places); err != nil {
-		return err
-	}
-	if err := b.addPlaces(places); err != nil {
+	if err := b.addPlaces(*places); err != nil {
 		return err
 	}
 	if !s.filter.OldestFirst {
@@ -196,6 +197,28 @@ func (s *indexSearch) block(l *listed) error {
 		}
 	}
 	return nil
+}
+
+// rows opens a block and returns the rows that can be wanted, in order.
+func (s *indexSearch) rows(b *blockData, l *listed, m *marks) ([]int, error) {
+	keys, details := &s.text[0], &s.text[1]
+	if err := s.keys.QueryRowContext(s.ctx, s.part, l.first).Scan(keys); err != nil {
+		return nil, err
+	}
+	if err := b.open(l.first, &l.head, *keys); err != nil {
+		return nil, err
+	}
+	rows := m.byKeys(b)
+	if len(rows) == 0 || !m.detailed() {
+		return rows, nil
+	}
+	if err := s.detail.QueryRowContext(s.ctx, s.part, l.first).Scan(details); err != nil {
+		return nil, err
+	}
+	if err := b.addDetails(*details); err != nil {
+		return nil, err
+	}
+	return m.byDetails(b, rows), nil
 }
 
 // looseUpTo yields what is wanted of the loose requests before a number, in the order of the search.

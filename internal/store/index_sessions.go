@@ -115,20 +115,20 @@ func countUnderWay(ctx context.Context, db queryer, part int64, event idSet, cou
 		return err
 	}
 	var first uint64
-	var head, keys []byte
-	err = db.QueryRowContext(ctx, "select first, head, keys from block where part = ? and first > ? and length(keys) > 0", part, sealed.Seq).Scan(&first, &head, &keys)
+	var head, keys, details blob
+	err = db.QueryRowContext(ctx, "select first, head, keys, details from block where part = ? and first > ? and length(keys) > 0", part, sealed.Seq).Scan(&first, &head, &keys, &details)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	h, err := readHead(head, nil)
-	if err != nil {
+	var h blockHead
+	if err := h.read(head, nil, headDicts); err != nil {
 		return err
 	}
 	var b blockData
-	if err := b.open(first, h, keys); err != nil {
+	if err := errors.Join(b.open(first, &h, keys), b.addDetails(details)); err != nil {
 		return err
 	}
 	sessions, endings := b.column(colSession), b.column(colEnding)

@@ -18,7 +18,7 @@ import (
 )
 
 // sharedVersion is written into an index that nodes share. One of another version is refused.
-const sharedVersion = 1
+const sharedVersion = 2
 
 // Why a node cannot go on with its part of an index that nodes share. Each says what to do.
 var (

@@ -184,11 +184,14 @@ func (g *grouping) size() int64 { return int64(max(1, len(g.texts))) }
 
 // run counts what the blocks have, several at a time, and what is loose.
 func (t *tally) run(ctx context.Context, db queryer) error {
-	blocks := make(chan *countedBlock, 16)
+	blocks, free := make(chan *countedBlock, aheadBlocks), make(chan *countedBlock, aheadBlocks)
+	for range aheadBlocks {
+		free <- &countedBlock{}
+	}
 	group, within := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(blocks)
-		return t.read(within, db, blocks)
+		return t.read(within, db, free, blocks)
 	})
 	counters := make([]*counter, runtime.GOMAXPROCS(0))
 	for i := range counters {
@@ -198,6 +201,7 @@ func (t *tally) run(ctx context.Context, db queryer) error {
 				if err := counters[i].block(b); err != nil {
 					return err
 				}
+				free <- b
 			}
 			return nil
 		})
@@ -212,39 +216,40 @@ func (t *tally) run(ctx context.Context, db queryer) error {
 }
 
 // countedBlock is a block as it is stored.
-type countedBlock struct{ head, sums []byte }
+type countedBlock struct{ head, sums blob }
 
-// read takes the blocks in which there can be something, with as little of their counts as is enough.
-func (t *tally) read(ctx context.Context, db queryer, to chan<- *countedBlock) error {
+// aheadBlocks is how many blocks are in memory at a time.
+const aheadBlocks = 8
+
+// read takes the blocks in which there can be something, with as little of their counts as says all.
+func (t *tally) read(ctx context.Context, db queryer, free <-chan *countedBlock, to chan<- *countedBlock) error {
 	const hour = 3600_000
-	from, end := t.from*hour, (t.to+1)*hour
-	rows, err := db.QueryContext(ctx, "select head, case when from_time >= ? and to_time < ? then "+t.enough()+` else sums end
-		from block join counts using (part, first) where to_time >= ? and from_time < ?`, from, end, from, end)
+	rows, err := db.QueryContext(ctx, "select head, "+t.enough()+" from block join counts using (part, first) where to_time >= ? and from_time < ?",
+		t.from*hour, (t.to+1)*hour)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		b := &countedBlock{}
-		if err := rows.Scan(&b.head, &b.sums); err != nil {
-			return err
-		}
+		var b *countedBlock
 		select {
-		case to <- b:
+		case b = <-free:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		if err := rows.Scan(&b.head, &b.sums); err != nil {
+			return err
+		}
+		to <- b
 	}
 	return rows.Err()
 }
 
-// enough names the counts that say all of a block whose time is wanted whole.
+// enough names the counts that say all of a block.
 func (t *tally) enough() string {
 	w := t.wanted
 	switch who, shape := t.groupings[dictWho], t.groupings[dictShape]; {
-	case t.unit > 0 || w.kindShape != nil:
-		return "sums"
-	case w.shape == nil && len(shape.columns) == 0:
+	case w.shape == nil && len(w.kindShape) == 0 && len(shape.columns) == 0:
 		return "callers"
 	case w.who == nil && len(who.columns) == 0:
 		return "shapes"

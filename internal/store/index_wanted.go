@@ -190,13 +190,15 @@ func (w *wanted) kind(shape, ending int64) bool {
 // marks says what is wanted of a block: for a column, which of its values. A column that is not in it does not matter.
 type marks struct {
 	w      *wanted
+	timed  bool // not all of the block is of the time that is wanted
 	values map[int][]bool
 	kinds  [2][]bool // of shapes and endings
 }
 
 // in finds what is wanted in the dictionaries of a block, and reports if the block can have something.
-func (w *wanted) in(head blockHead) (*marks, bool) {
-	m := &marks{w: w, values: map[int][]bool{}}
+func (w *wanted) in(l *listed) (*marks, bool) {
+	head := &l.head
+	m := &marks{w: w, timed: l.fromTime < w.from || l.toTime > w.to, values: map[int][]bool{}}
 	for _, d := range []struct {
 		dict, column int
 		set          idSet
@@ -233,39 +235,22 @@ func markAll(values []int64, has func(int64) bool) (marked []bool, some bool) {
 
 func (m *marks) mark(column int, values []int64, has func(int64) bool) bool {
 	marked, some := markAll(values, has)
-	m.values[column] = marked
+	if slices.Contains(marked, false) {
+		m.values[column] = marked
+	}
 	return some
 }
 
-// rows returns the rows of a block that can be wanted, in order. They are good until the next block.
-func (m *marks) rows(b *blockData) []int {
+// byKeys returns the rows of a block that can be wanted by what they have of the dictionaries, in order. They are good until the
+// next block.
+func (m *marks) byKeys(b *blockData) []int {
 	rows := slices.Grow(b.rows[:0], b.n)[:b.n]
 	b.rows = rows
 	for i := range rows {
 		rows[i] = i
 	}
-	keep := func(column int, wants func(uint64) bool) {
-		if len(rows) == 0 {
-			return
-		}
-		values, kept := b.column(column), rows[:0]
-		for _, i := range rows {
-			if wants(values[i]) {
-				kept = append(kept, i)
-			}
-		}
-		rows = kept
-	}
-	for _, column := range []int{colSession, colHost, colTrace, colWho, colShape, colEnding} { // what selects most comes first
-		if marked := m.values[column]; marked != nil {
-			keep(column, func(v uint64) bool { return v < uint64(len(marked)) && marked[v] })
-		}
-	}
-	if w := m.w; w.byID {
-		keep(colID, func(v uint64) bool { return v == shortID(w.id) })
-	}
-	if w := m.w; w.from != math.MinInt64 || w.to != math.MaxInt64 {
-		keep(colTime, func(v uint64) bool { return int64(v) >= w.from && int64(v) <= w.to })
+	for _, column := range []int{colWho, colShape, colEnding} {
+		rows = m.marked(b, column, rows)
 	}
 	if m.kinds[0] == nil || len(rows) == 0 {
 		return rows
@@ -273,6 +258,48 @@ func (m *marks) rows(b *blockData) []int {
 	shapes, endings, kept := b.column(colShape), b.column(colEnding), rows[:0]
 	for _, i := range rows {
 		if s, e := shapes[i], endings[i]; s < uint64(len(m.kinds[0])) && m.kinds[0][s] || e < uint64(len(m.kinds[1])) && m.kinds[1][e] {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+// detailed reports if byDetails is to be asked.
+func (m *marks) detailed() bool {
+	return m.values[colSession] != nil || m.values[colHost] != nil || m.values[colTrace] != nil || m.w.byID || m.timed
+}
+
+// byDetails returns those of some rows that can be wanted by their details, which the block has by now.
+func (m *marks) byDetails(b *blockData, rows []int) []int {
+	for _, column := range []int{colSession, colHost, colTrace} {
+		rows = m.marked(b, column, rows)
+	}
+	if w := m.w; w.byID {
+		rows = keep(b, colID, rows, func(v uint64) bool { return v == shortID(w.id) })
+	}
+	if w := m.w; m.timed {
+		rows = keep(b, colTime, rows, func(v uint64) bool { return int64(v) >= w.from && int64(v) <= w.to })
+	}
+	return rows
+}
+
+// marked returns those of some rows that have a value of a column which is wanted.
+func (m *marks) marked(b *blockData, column int, rows []int) []int {
+	marked := m.values[column]
+	if marked == nil {
+		return rows
+	}
+	return keep(b, column, rows, func(v uint64) bool { return v < uint64(len(marked)) && marked[v] })
+}
+
+// keep returns those of some rows of which a column is wanted, in their memory.
+func keep(b *blockData, column int, rows []int, wants func(uint64) bool) []int {
+	if len(rows) == 0 {
+		return rows
+	}
+	values, kept := b.column(column), rows[:0]
+	for _, i := range rows {
+		if wants(values[i]) {
 			kept = append(kept, i)
 		}
 	}

@@ -349,10 +349,10 @@ func (w *indexWriter) write(last uint64) error {
 			w.exec("delete from counts where part = ? and first >= ?", w.part, first))
 	}
 	e.encode(first, w.rows, w.running)
-	err := w.exec(`insert into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (part, first) do update
+	err := w.exec(`insert into block values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (part, first) do update
 		set last = excluded.last, from_time = excluded.from_time, to_time = excluded.to_time, from_id = excluded.from_id, to_id = excluded.to_id,
-		odd = excluded.odd, head = excluded.head, keys = excluded.keys, places = excluded.places, traces = excluded.traces`,
-		w.part, first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd, e.head, e.keys, e.places, e.traces)
+		odd = excluded.odd, head = excluded.head, keys = excluded.keys, details = excluded.details, places = excluded.places, traces = excluded.traces`,
+		w.part, first, last, e.fromTime, e.toTime, e.fromID, e.toID, e.odd, e.head, e.keys, e.details, e.places, e.traces)
 	if err == nil {
 		err = w.exec(`insert into counts values (?, ?, ?, ?, ?) on conflict (part, first) do update
 			set callers = excluded.callers, shapes = excluded.shapes, sums = excluded.sums`, w.part, first, e.callers, e.shapes, e.sums)

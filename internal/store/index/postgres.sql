@@ -38,7 +38,7 @@ create index shape_fingerprint on shape (fingerprint);
 create table block (
     part bigint not null, first bigint not null, last bigint not null,
     from_time bigint not null, to_time bigint not null, from_id bigint not null, to_id bigint not null, odd boolean not null,
-    head bytea not null, keys bytea not null, places bytea not null, traces bytea not null,
+    head bytea not null, keys bytea not null, details bytea not null, places bytea not null, traces bytea not null,
     primary key (part, first)
 );
 
@@ -72,5 +72,5 @@ create table chunk (part bigint not null, first bigint not null, number bigint n
 create table loose_text (part bigint not null, seq bigint not null, record bytea not null, outcome bytea not null, primary key (part, seq));
 
 -- Texts are compressed already where it matters.
-alter table block alter head set storage external, alter keys set storage external, alter places set storage external;
+alter table block alter head set storage external, alter keys set storage external, alter details set storage external, alter places set storage external;
 alter table chunk alter texts set storage external;

@@ -28,18 +28,18 @@ create table ending (
 create index shape_fingerprint on shape (fingerprint);
 
 -- A block has the requests and events of the entries from first to last. head lists what of the dictionaries, which
--- sessions and which clients are in it, traces which trace ids; keys and places have the requests themselves, column by
--- column. Times are Unix milliseconds, ids the times of decision ids; odd is set if there are ids without
+-- sessions and which clients are in it, traces which trace ids; keys, details and places have the requests themselves, column by
+-- column: what each has of the dictionaries, what else can be searched by, and where it is. Times are Unix milliseconds, ids the times of decision ids; odd is set if there are ids without
 -- one. The block under way is written again and again until it is full.
 create table block (
     part integer not null, first integer not null, last integer not null,
     from_time integer not null, to_time integer not null, from_id integer not null, to_id integer not null, odd integer not null,
-    head blob not null, keys blob not null, places blob not null, traces blob not null,
+    head blob not null, keys blob not null, details blob not null, places blob not null, traces blob not null,
     primary key (part, first)
 ) strict;
 
 -- The numbers of a block's requests by hour. They are apart, since SQLite reads all that stands before a field. callers has them
--- without hours and shapes, shapes without hours and callers: most statistics need no more, and these are much smaller.
+-- without shapes, shapes without callers: most statistics need no more, and these are much smaller.
 create table counts (
     part integer not null, first integer not null, callers blob not null, shapes blob not null, sums blob not null,
     primary key (part, first)
