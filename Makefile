@@ -14,7 +14,7 @@ help:
 	@echo 'make test    everything that CI runs'
 	@echo 'make build   bin/interlock'
 	@echo 'make lint    formatting, go vet, staticcheck, docker compose config'
-	@echo 'make bench   InterLock beside PgBouncer and a direct connection; BENCH="-rounds 3" sets flags'
+	@echo 'make bench   InterLock beside PgBouncer, pgpool, gatewayd and a direct connection; BENCH="-rounds 3" sets flags'
 	@echo 'make bench-mcp  InterLock beside DBHub and MCP Toolbox (needs the network and Node.js)'
 	@echo 'make bench-audit  searches in an audit log of ten million requests (ten minutes, 3 GB)'
 	@echo 'make soak    mixed clients, refusals, cancels and kills for SOAK=10m, then what is left of them'
@@ -48,6 +48,8 @@ lint: setup
 
 bench: build
 	@.ci/setup pgbouncer
+	@command -v pgpool >/dev/null || .ci/setup pgpool2 || echo 'pgpool cannot be installed here'
+	@test -x bin/gatewayd || internal/bench/gatewayd-build bin/gatewayd || echo 'gatewayd cannot be built here'
 	$(GO) run ./internal/bench $(BENCH)
 
 bench-mcp: build

@@ -1,11 +1,12 @@
-// Command bench measures InterLock beside PgBouncer and a direct connection, in turn and on the same PostgreSQL, and
-// prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer. With -mcp it measures
+// Command bench measures InterLock beside other proxies and a direct connection, in turn and on the same PostgreSQL, and
+// prints ratios. "make bench" runs it; it wants bin/interlock, PostgreSQL 15 with pgbench, and pgbouncer; pgpool and gatewayd take part
+// where they are there. With -mcp it measures
 // the MCP door beside other MCP servers for PostgreSQL, see mcp.go; with -soak it looks for what goes wrong, see soak.go; with -tally
 // it compares two logs, see tally.go.
 //
 // InterLock has everything on: a grant of each table to the identity that asks, and the audit log with its default
-// durability. PgBouncer is in session mode. Processor time is that of the proxy's process alone, without PostgreSQL and
-// the client.
+// durability. PgBouncer is in session mode, pgpool parses and pools and does nothing else, gatewayd has no plugins. Processor time is
+// that of the proxy's processes alone, without PostgreSQL and the client.
 package main
 
 import (
@@ -24,6 +25,8 @@ import (
 type options struct {
 	interlock string
 	pgbouncer string
+	pgpool    string
+	gatewayd  string
 	rounds    int
 	seconds   int
 	scale     int
@@ -40,6 +43,8 @@ func main() {
 	var clients string
 	flag.StringVar(&o.interlock, "interlock", "bin/interlock", "the program to measure")
 	flag.StringVar(&o.pgbouncer, "pgbouncer", "pgbouncer", "the program to compare with")
+	flag.StringVar(&o.pgpool, "pgpool", "pgpool", "another, where it is installed")
+	flag.StringVar(&o.gatewayd, "gatewayd", "bin/gatewayd", "and another, where it is built")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each is measured, in turn")
 	flag.IntVar(&o.seconds, "seconds", 5, "length of a run of pgbench")
 	flag.IntVar(&o.scale, "scale", 10, "scale of pgbench's tables, 100,000 rows each")

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -106,15 +105,25 @@ func timed(ctx context.Context, t *target, do func(*pgconn.PgConn) (int64, error
 }
 
 // measure lets the targets do the work in turn, round by round, so that what else the machine does meets all of them.
+// What a peer cannot do that need not be there is said, and it has no samples of it.
 func (w *workload) measure(ctx context.Context, p *place, rounds int, r *report) error {
-	samples := map[string][]sample{}
+	samples, failed := map[string][]sample{}, map[string]bool{}
 	for range rounds {
 		for _, t := range p.targets {
+			if failed[t.name] {
+				continue
+			}
 			s, err := w.once(ctx, t)
-			if err != nil {
+			switch {
+			case err == nil:
+				samples[t.name] = append(samples[t.name], s)
+			case t.optional && ctx.Err() == nil:
+				fmt.Fprintf(os.Stderr, "%s cannot do %s: %v\n", t.name, w.name, err)
+				failed[t.name] = true
+				delete(samples, t.name)
+			default:
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
-			samples[t.name] = append(samples[t.name], s)
 		}
 	}
 	r.add(w, samples)
@@ -136,56 +145,4 @@ func (w *workload) once(ctx context.Context, t *target) (s sample, err error) {
 	s.cpu = (after - before) / time.Duration(max(s.count, 1))
 	s.peak, err = t.peakMemory()
 	return s, err
-}
-
-// tick is the unit of /proc/PID/stat (sysconf(_SC_CLK_TCK), which Linux has at 100 on every architecture that Go knows).
-const tick = time.Second / 100
-
-// processorTime is what the proxy has used so far; 0 for the direct way.
-func (t *target) processorTime() (time.Duration, error) {
-	if t.cmd == nil {
-		return 0, nil
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	// The second field is the command's name in brackets; utime and stime are the 14th and 15th (proc(5)).
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", t.cmd.Process.Pid, len(fields))
-	}
-	var used time.Duration
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		used += time.Duration(n) * tick
-	}
-	return used, nil
-}
-
-var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
-
-// peakMemory is the most that the proxy has held since it was last asked.
-func (t *target) peakMemory() (int64, error) {
-	if t.cmd == nil {
-		return 0, nil
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	m := peakLine.FindSubmatch(text)
-	if m == nil {
-		return 0, fmt.Errorf("/proc/%d/status has no peak", t.cmd.Process.Pid)
-	}
-	kb, err := strconv.ParseInt(string(m[1]), 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	// Writing 5 resets the peak (proc(5), clear_refs).
-	return kb << 10, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", t.cmd.Process.Pid), []byte("5"), 0)
 }

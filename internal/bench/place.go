@@ -31,11 +31,12 @@ type target struct {
 	mcp  endpoint  // instead of dsn, for a server of MCP
 	cmd  *exec.Cmd // the proxy; nil for the direct way
 	log  bytes.Buffer
+
+	optional bool // a peer that is measured where it can be
 }
 
 const (
 	direct    = "direct"
-	bouncer   = "PgBouncer"
 	interlock = "InterLock"
 )
 
@@ -86,8 +87,8 @@ func build(ctx context.Context, o *options) (p *place, err error) {
 	}
 	p.targets = append(p.targets, &target{name: direct, dsn: dsn})
 	if o.soak == 0 {
-		if err := p.startBouncer(ctx, o.pgbouncer); err != nil {
-			return p, fmt.Errorf("pgbouncer: %w", err)
+		if err := p.startPeers(ctx, o); err != nil {
+			return p, err
 		}
 	}
 	if err := p.startInterLock(ctx, o.interlock); err != nil {
@@ -115,39 +116,6 @@ func freePort() (int, error) {
 func (p *place) write(name, text string) (path string, err error) {
 	path = filepath.Join(p.dir, name)
 	return path, os.WriteFile(path, []byte(text), 0o644)
-}
-
-func (p *place) startBouncer(ctx context.Context, program string) error {
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	users, err := p.write("users.txt", fmt.Sprintf("%q \"\"\n", cluster.Superuser))
-	if err != nil {
-		return err
-	}
-	config, err := p.write("pgbouncer.ini", fmt.Sprintf(`[databases]
-* = host=%s port=%d
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %d
-unix_socket_dir =
-auth_type = trust
-auth_file = %s
-pool_mode = session
-max_client_conn = 1000
-default_pool_size = 100
-ignore_startup_parameters = extra_float_digits
-`, p.cluster.Host(), p.cluster.Port(), port, users))
-	if err != nil {
-		return err
-	}
-	args := []string{config}
-	if os.Geteuid() == 0 {
-		args = append([]string{"-u", "postgres"}, args...)
-	}
-	t := &target{name: bouncer, dsn: fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", cluster.Superuser, port)}
-	return p.start(ctx, t, program, args...)
 }
 
 const gatewayConfig = `data_dir: %[1]s/data

@@ -23,10 +23,10 @@ func newReport(o *options) *report {
 		return &report{head: mcpHead, line: mcpLine}
 	}
 	return &report{line: proxyLine, head: `Processor time is of the proxy, in µs for a statement or a row;
-peak memory of the proxy in MiB.
+peak memory of the proxy in MiB, that of all its processes added up. The four are PgBouncer, pgpool, gatewayd and InterLock.
 
-| workload | direct | PgBouncer | InterLock | to PgBouncer | to direct | µs PgBouncer / InterLock | MiB PgBouncer / InterLock |
-|---|---|---|---|---|---|---|---|`}
+| workload | direct | PgBouncer | pgpool | gatewayd | InterLock | to PgBouncer | to pgpool | to gatewayd | to direct | µs of the four | MiB of the four |
+|---|---|---|---|---|---|---|---|---|---|---|---|`}
 }
 
 func (r *report) add(w *workload, samples map[string][]sample) {
@@ -34,12 +34,29 @@ func (r *report) add(w *workload, samples map[string][]sample) {
 }
 
 func proxyLine(w *workload, samples map[string][]sample) string {
-	rate := func(s sample) float64 { return s.rate }
-	d, b, i := median(samples[direct], rate), median(samples[bouncer], rate), median(samples[interlock], rate)
-	cpu := func(name string) string { return fmt.Sprintf("%.1f", cpuOf(samples[name])) }
-	peak := func(name string) string { return fmt.Sprintf("%.0f", peakOf(samples[name])) }
-	return fmt.Sprintf("| %s | %.0f | %.0f | %.0f | %.2f | %.2f | %s / %s | %s / %s |",
-		w.name+" ("+w.unit+")", d, b, i, i/b, i/d, cpu(bouncer), cpu(interlock), peak(bouncer), peak(interlock))
+	rate := func(of []sample) float64 { return median(of, func(s sample) float64 { return s.rate }) }
+	ratio := func(of []sample) float64 { return rate(samples[interlock]) / rate(of) }
+	cells := []string{w.name + " (" + w.unit + ")"}
+	for _, name := range []string{direct, bouncer, pgpool, gatewayd, interlock} {
+		cells = append(cells, known("%.0f", samples[name], rate))
+	}
+	for _, name := range []string{bouncer, pgpool, gatewayd, direct} {
+		cells = append(cells, known("%.2f", samples[name], ratio))
+	}
+	var cpu, peak []string
+	for _, name := range []string{bouncer, pgpool, gatewayd, interlock} {
+		cpu, peak = append(cpu, known("%.1f", samples[name], cpuOf)), append(peak, known("%.0f", samples[name], peakOf))
+	}
+	cells = append(cells, strings.Join(cpu, " / "), strings.Join(peak, " / "))
+	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// known is what the samples of a target come to, or a dash if there are none.
+func known(format string, samples []sample, of func([]sample) float64) string {
+	if len(samples) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, of(samples))
 }
 
 // cpuOf is the median processor time for each thing done, in µs.
