@@ -62,7 +62,8 @@ func build(ctx context.Context, o *options) (p *place, err error) {
 	}
 	settings := map[string]string{"max_connections": "700", "shared_buffers": "512MB"}
 	if o.soak > 0 {
-		settings["log_statement"] = "all" // to be compared with the audit log
+		settings["log_statement"] = "all"                 // to be compared with the audit log
+		settings["max_parallel_workers_per_gather"] = "0" // a session is one process
 	}
 	if p.cluster, err = cluster.Start(ctx, cluster.Config{Settings: settings}); err != nil {
 		return p, err

@@ -57,6 +57,7 @@ func soak(ctx context.Context, p *place, length time.Duration) error {
 		return err
 	}
 	s.run(ctx, gateway)
+	s.vanish(ctx)
 	s.idle(ctx, gateway)
 	s.leaked(ctx)
 	if err := gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {

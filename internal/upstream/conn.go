@@ -67,21 +67,25 @@ func (c *conn) close() {
 // abandon ends a session in which something may still run. It cancels, for as long as it takes within farewell, and
 // returns when the server has closed the connection: then nothing runs on. One request is not enough, because the
 // server ignores one that arrives before it has read the statement.
+//
+// Nothing is read before the first request has been passed on. A server that waits for its rows to be taken leaves the processor
+// to those that others have abandoned, and to the request.
 func (c *conn) abandon() {
 	if socket, ok := beneath(c.net).(*loop.Conn); ok {
 		socket.Release() // two goroutines write and read from here on
 	}
 	_ = c.net.SetDeadline(time.Now().Add(farewell))
-	stop := c.keepCancelling(0)
 	var sending sync.WaitGroup
 	sending.Go(func() { _, _ = c.net.Write(terminate) }) // may have to wait for a write that needs us to read
+	stop := c.keepCancelling(c.cancelWithin(farewell / 2))
 	_, _ = io.Copy(io.Discard, c.net)
 	_ = c.net.Close()
 	sending.Wait()
 	stop()
 }
 
-// cancelAgain is the time between cancel requests for the same statement.
+// cancelAgain is the least time between two cancel requests for the same statement. Each costs the server a process, which it has not
+// to spare when a request takes long.
 const cancelAgain = 100 * time.Millisecond
 
 // keepCancelling cancels what runs on c after a delay, and again and again until stop is called. When stop returns, no
@@ -90,22 +94,28 @@ func (c *conn) keepCancelling(delay time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for wait := delay; ; wait = cancelAgain {
+		for wait := delay; ; {
 			select {
 			case <-quit:
 				return
 			case <-time.After(wait):
 			}
-			// A request that has been sent must not be left alone, so this ignores quit.
-			ctx, cancel := context.WithTimeout(context.Background(), farewell)
-			_ = c.cancel(ctx)
-			cancel()
+			wait = c.cancelWithin(farewell) // one that has been sent must not be left alone, so this ignores quit
 		}
 	}()
 	return sync.OnceFunc(func() {
 		close(quit)
 		<-done
 	})
+}
+
+// cancelWithin sends one cancel request and waits until it has been passed on, or for so long. It returns when to send another.
+func (c *conn) cancelWithin(most time.Duration) (again time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	begun := time.Now()
+	_ = c.cancel(ctx)
+	return max(cancelAgain, 2*time.Since(begun))
 }
 
 // cancelRequest is the code of a CancelRequest message.
