@@ -52,10 +52,11 @@ type writer struct {
 	fence string
 }
 
-// rewritable reports if a statement is a query, or stores one under a name, and changes nothing.
+// rewritable reports if a statement is a query, stores one under a name or copies its result to the client, and changes nothing.
+// EXPLAIN is none: what the planner expects of the rows of a catalog comes from all of them.
 func rewritable(st *analyze.Statement) bool {
 	switch st.Kind {
-	case analyze.Select, analyze.Prepare, analyze.Declare:
+	case analyze.Select, analyze.Prepare, analyze.Declare, analyze.CopyOut:
 		return st.Does() == analyze.Select && st.ReadOnly()
 	}
 	return false
