@@ -116,7 +116,7 @@ func awaitCount(ctx context.Context, admin *pgx.Conn, condition string, want int
 		if got == want {
 			return time.Since(begun), nil
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 	return 0, fmt.Errorf("%d instead of %d where %s", got, want, strings.TrimSpace(condition))
 }

@@ -64,6 +64,7 @@ func build(ctx context.Context, o *options) (p *place, err error) {
 	if o.soak > 0 {
 		settings["log_statement"] = "all"                 // to be compared with the audit log
 		settings["max_parallel_workers_per_gather"] = "0" // a session is one process
+		settings["jit"] = "off"                           // the server cannot be interrupted while it compiles
 	}
 	if p.cluster, err = cluster.Start(ctx, cluster.Config{Settings: settings}); err != nil {
 		return p, err
