@@ -91,3 +91,13 @@ func content(archive *txtar.Archive, name string) string {
 	}
 	return ""
 }
+
+// Nor may any show that sessions share the connections of a source.
+func TestThroughGatewayPooled(t *testing.T) {
+	converse(t, "testdata/*.txt", pooled(gatewaytest.AllowAll), func(s string) string { return s })
+}
+
+// pooled is a governance document whose sources are in transaction mode.
+func pooled(document string) string {
+	return strings.ReplaceAll(document, "tls: disable}", "tls: disable, pool_mode: transaction}")
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -82,6 +83,7 @@ type Core struct {
 	ownGenerations ownGenerations
 	writing        announcements
 	results        results
+	leasedNames    atomic.Uint64 // given so far
 }
 
 // admission is a request on its way through the steps, and afterwards the permit to run it.

@@ -22,6 +22,7 @@ type functionCall struct {
 // FunctionCall takes a FunctionCall message, which runs a function by its OID. How many arguments it has, and what is in
 // them, is for the server to judge.
 func (s *Session) FunctionCall(ctx context.Context, function uint32, frame []byte) error {
+	s.minds(ctx)
 	text := fmt.Sprintf("function \"%d\"", function) // until more is known of it
 	if s.raw {
 		return s.rawRun(ctx, s.rawAdmission(&preparedStatement{sql: text}), &op{kind: opQuery}, frame)

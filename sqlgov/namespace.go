@@ -14,7 +14,8 @@ type preparedStatement struct {
 	cursor bool          // of a portal: DECLARE has made it, and sql is the text of that
 	held   string        // of a cursor that outlives its transaction: what it meant when it was declared; else ""
 	asked  *asked        // of a portal
-	ran    bool          // of a portal: it was executed before. Of the goroutine that takes the client's messages
+	leased *leasedStatement
+	ran    bool // of a portal: it was executed before. Of the goroutine that takes the client's messages
 }
 
 // text is the text that a statement was prepared from, as the caller wrote it or as the server has it.

@@ -169,7 +169,7 @@ func leavesNothing(s *analyze.Statement, x *catalog.Index) bool {
 	}
 	for i := range s.Reads {
 		rel := x.Relation(s.Reads[i].Relation)
-		if rel == nil || rel.RowSecurity || rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable && rel.Kind != catalog.MaterializedView {
+		if rel == nil || !isPlain(rel) {
 			return false
 		}
 	}

@@ -93,7 +93,11 @@ func (s *Session) take(r *Reply) (out Output, show bool) {
 	case CommandComplete, EmptyQuery, PortalSuspended:
 		return s.takeCompletion(r)
 	case ParseComplete, BindComplete, CloseComplete, NoData:
-		s.succeed(s.pop(), -1)
+		o := s.pop()
+		s.succeed(o, -1)
+		if o != nil && o.silent {
+			return Output{}, false
+		}
 		return Output{Frame: r.Frame}, true
 	case ParamDescription:
 		return Output{Frame: r.Frame}, true
@@ -157,6 +161,9 @@ func (s *Session) succeed(o *op, statement int) {
 		if e := &o.effects[i]; statement < 0 || e.statement == statement {
 			s.names.apply(e)
 		}
+	}
+	if s.lease != nil {
+		s.lease.confirmed(o, statement)
 	}
 }
 
@@ -224,6 +231,9 @@ func (s *Session) takeReady(r *Reply) (Output, bool) {
 	frame := r.Frame
 	if len(done) > 0 {
 		frame = done[len(done)-1].release(frame)
+	}
+	if s.lease != nil {
+		frame = s.giveBack(frame)
 	}
 	return Output{Frame: frame, Ready: r.TxStatus}, true
 }

@@ -2,7 +2,6 @@ package sqlgov
 
 import (
 	"context"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -35,7 +34,8 @@ type Session struct {
 	caller Caller
 	source string
 	wire   Wire
-	waits  func() // SessionOptions.Waits
+	lease  *leased // see session_lease.go
+	waits  func()  // SessionOptions.Waits
 	// common is what the admissions of the session have in common; inSegment is acceptsInSegment. Made once, they cost no memory
 	// for each statement.
 	common    admission
@@ -102,6 +102,10 @@ type op struct {
 	rest    int      // bytes withheld
 	timer   atomic.Pointer[time.Timer]
 
+	// Of a session that shares its connection: the message is ours, and the statement that it prepares or closes.
+	silent           bool
+	prepares, closes *leasedStatement
+
 	asked  *asked      // of the portal
 	ours   string      // replies to messages of ours that come before its own
 	drops  uint64      // asking.drops when it was sent
@@ -148,6 +152,7 @@ func (s *Session) InTransaction() bool {
 
 // Query takes a Query message. All its statements are judged before the first is sent.
 func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
+	s.minds(ctx)
 	if s.raw {
 		return s.rawQuery(ctx, sql, frame)
 	}
@@ -163,6 +168,9 @@ func (s *Session) Query(ctx context.Context, sql string, frame []byte) error {
 	o := &op{kind: opQuery, run: a, effects: effects, taken: s.takenFrom(a.judged.facts, effects, &taken{}), copy: copying{expected: copiesIn(a.judged.facts)}}
 	o.effects = append(o.effects, effect{forget: unnamedObjects, statement: -1})
 	switch q := a.recheckFor(true); {
+	case s.deallocates(a.judged.facts):
+		o.inText, o.ours, o.parts = true, "C", []queryPart{{ours: "C"}}
+		return s.send(o, withText(frame, messageHeader, sql, deallocation))
 	case q != nil && needsQuery(a.sent()):
 		return s.sendInText(o, a, frame)
 	case q != nil:
@@ -184,12 +192,16 @@ type Parse struct {
 // Parse takes a Parse message. The statement is judged now and again each
 // time it is executed.
 func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
+	s.minds(ctx)
 	if s.raw {
 		return s.rawParse(ctx, p, frame)
 	}
 	st := &preparedStatement{sql: p.SQL, params: oids(p.Types)}
 	if isReserved(p.Name) {
 		return s.Reject(ctx, false, reservedName())
+	}
+	if r := s.duplicate(p.Name); r != nil {
+		return s.Reject(ctx, false, r)
 	}
 	a := s.admission(st)
 	a.rehearse, a.accept = true, s.inSegment
@@ -198,11 +210,13 @@ func (s *Session) Parse(ctx context.Context, p Parse, frame []byte) error {
 	}
 	st.judged, st.sent = a.judged, a.replacement()
 	frame = withText(frame, messageHeader+len(p.Name)+1, p.SQL, lifted(a.text(), a.sent()))
-	return s.send(&op{kind: opParse, run: a, effects: []effect{{define: objectKey{'S', p.Name}, statementDef: st}}}, frame)
+	frame = s.leases(p, st, frame)
+	return s.send(&op{kind: opParse, run: a, effects: []effect{{define: objectKey{'S', p.Name}, statementDef: st}}, prepares: st.leased}, frame)
 }
 
 // Bind takes a Bind message.
 func (s *Session) Bind(ctx context.Context, portal, statement string, frame []byte) error {
+	s.minds(ctx)
 	if s.raw {
 		return s.rawBind(portal, statement, frame)
 	}
@@ -222,11 +236,16 @@ func (s *Session) Bind(ctx context.Context, portal, statement string, frame []by
 	bound.taken, bound.asked = &portalOf.taken, &portalOf.asked
 	bound.format = bindFrame(frame).formats()
 	bound.bound = s.boundFrame(st, frame)
+	if err := s.provide(st); err != nil {
+		return err
+	}
+	frame = st.leased.named(statement, messageHeader+len(portal)+1, frame)
 	return s.send(&op{kind: opBind, effects: []effect{{define: objectKey{'P', portal}, portalDef: bound}}}, frame)
 }
 
 // Describe takes a Describe message for a statement ('S') or a portal ('P').
 func (s *Session) Describe(ctx context.Context, object byte, name string, frame []byte) error {
+	s.minds(ctx)
 	if s.raw {
 		return s.rawDescribe(ctx, object, name, frame)
 	}
@@ -250,6 +269,10 @@ func (s *Session) Describe(ctx context.Context, object byte, name string, frame 
 	}
 	if object == 'P' {
 		st.asked.described = s.sent
+	} else if err := s.provide(st); err != nil {
+		return err
+	} else {
+		frame = st.leased.named(name, messageHeader+1, frame)
 	}
 	return s.sendAsked(&op{kind: opDescribe, run: a, asked: st.asked}, s.recheckPortal(a, st.asked), frame)
 }
@@ -271,6 +294,7 @@ func (s *Session) stands(a *admission) bool {
 // Execute takes an Execute message. The portal's statement is judged again under the ruleset, the key and the catalog
 // of now.
 func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []byte) error {
+	s.minds(ctx)
 	if s.raw {
 		return s.rawExecute(ctx, portal, frame)
 	}
@@ -296,13 +320,19 @@ func (s *Session) Execute(ctx context.Context, portal string, _ uint32, frame []
 
 // CloseObject takes a Close message for a statement ('S') or a portal ('P').
 func (s *Session) CloseObject(ctx context.Context, object byte, name string, frame []byte) error {
+	s.minds(ctx)
 	if r := s.disabled(); r != nil {
 		return s.Reject(ctx, false, r)
 	}
 	if isReserved(name) && !s.raw {
 		return s.Reject(ctx, false, reservedName())
 	}
-	return s.send(&op{kind: opClose, effects: []effect{{forget: objectKey{object, name}}}}, frame)
+	o := &op{kind: opClose, effects: []effect{{forget: objectKey{object, name}}}}
+	if object == 'S' {
+		o.closes = s.leasedUnder(name)
+		frame = o.closes.named(name, messageHeader+1, frame)
+	}
+	return s.send(o, frame)
 }
 
 // disabled is the refusal, with which the session ends, if its source has been disabled.
@@ -328,7 +358,7 @@ func (s *Session) Sync(frame []byte) error {
 
 // FlushRequest takes a Flush message, which PostgreSQL ignores amid the data of a COPY as well.
 func (s *Session) FlushRequest(frame []byte) error {
-	if taking, err := s.TakesCopy(); taking || err != nil {
+	if taking, err := s.TakesCopy(); taking || err != nil || s.unheldFlush() {
 		return err
 	}
 	return s.wire.Send(frame)
@@ -337,6 +367,7 @@ func (s *Session) FlushRequest(frame []byte) error {
 // Reject answers a message that the door turns down itself, in its place in the order of replies. It is recorded.
 // simple says that the message is answered with a ReadyForQuery of its own, as Query and FunctionCall are.
 func (s *Session) Reject(ctx context.Context, simple bool, r *Refusal) error {
+	s.minds(ctx)
 	s.core.RecordRefusal(ctx, s.caller, s.source, r)
 	kind := opParse
 	if simple {
@@ -346,6 +377,7 @@ func (s *Session) Reject(ctx context.Context, simple bool, r *Refusal) error {
 }
 
 func (s *Session) reject(o *op) error {
+	s.hold()
 	if err := s.enqueue(o); err != nil {
 		return err
 	}
@@ -375,6 +407,9 @@ func (s *Session) enqueue(o *op) error {
 	}
 	s.piped = o.kind != opQuery && o.kind != opSync
 	s.mu.Lock()
+	if s.lease != nil {
+		s.lease.sending(s, o)
+	}
 	o.segment = s.sent
 	skipped := s.skipping && o.kind != opSync
 	if !skipped {
@@ -454,43 +489,4 @@ func (s *Session) position() (segment uint64, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent, s.txStatus != 'I' || slices.ContainsFunc(s.queue, func(o *op) bool { return o.run != nil && !o.run.rehearse })
-}
-
-// Idle reports if every message of the client has been answered.
-func (s *Session) Idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.queue) == 0
-}
-
-// Cancel cancels what runs on the server for this session now. It does nothing when nothing runs.
-func (s *Session) Cancel(ctx context.Context) {
-	s.mu.Lock()
-	idle := len(s.queue) == 0 || s.broken != nil
-	s.mu.Unlock()
-	if idle {
-		return
-	}
-	if err := s.wire.Cancel(ctx); err != nil {
-		s.core.Log.Warn().Err(err).Str("source", s.source).Msg("cancel request")
-	}
-}
-
-// Close ends the session: what still runs is cancelled on the server and recorded as cancelled.
-func (s *Session) Close() error {
-	s.mu.Lock()
-	open := s.queue
-	s.queue = nil
-	if s.broken == nil {
-		s.broken = io.ErrClosedPipe
-	}
-	s.progress.Broadcast()
-	s.mu.Unlock()
-	err := s.wire.Close()
-	s.core.closeWriter(&s.writer, len(open) > 0)
-	for _, o := range open {
-		s.finish(context.Background(), o, audit.Canceled)
-	}
-	s.recordClose()
-	return err
 }

@@ -84,7 +84,9 @@ func keepsReserved(f *analyze.Facts) *Refusal {
 	return nil
 }
 
-func isReserved(name string) bool { return strings.HasPrefix(name, RecheckName) }
+func isReserved(name string) bool {
+	return strings.HasPrefix(name, RecheckName) || strings.HasPrefix(name, leasedName)
+}
 
 // reservedName is the refusal of a name that the gateway uses itself.
 func reservedName() *Refusal {

@@ -24,6 +24,7 @@ func (c *Core) OpenSession(ctx context.Context, caller Caller, opt SessionOption
 	s := &Session{core: c, caller: caller, source: opt.Source, wire: wire, waits: opt.Waits, sent: 1, txStatus: 'I', names: newNamespace(),
 		asking: asking{drops: 1}, path: pathState{pinned: a.index.Snapshot.SearchPath}}
 	s.progress = sync.NewCond(&s.mu)
+	s.shares()
 	s.common = admission{core: c, caller: caller, source: opt.Source, stored: s.storedUnder, place: &s.place, writer: &s.writer,
 		settings: s.settings, accept: s.accepts}
 	s.inSegment = s.acceptsInSegment
@@ -63,6 +64,7 @@ func (c *Core) open(ctx context.Context, a *admission, parameters map[string]str
 			}
 		}
 		opt.Pinned, opt.ReadOnly = pinnedSession(a.index, a.src), !a.rules.MayChange(a.caller.Identity, a.source)
+		opt.Shared = a.src.Upstream.PoolMode == policy.PoolTransaction
 	}
 	wire, err := c.Upstream.Open(ctx, a.src, opt)
 	if err != nil {

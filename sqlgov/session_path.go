@@ -43,6 +43,9 @@ func (s *Session) acceptsInSegment(f *analyze.Facts) *Refusal {
 	if s.path.standsAlone(f) {
 		return pathAlone()
 	}
+	if r := s.acceptsNames(f, true); r != nil {
+		return r
+	}
 	return s.accepts(f)
 }
 
@@ -58,6 +61,9 @@ func (s *Session) accepts(f *analyze.Facts) *Refusal {
 			return &Refusal{Kind: Unsupported, SQLState: "0A000", Message: "this would bring back the search path, which this session has changed",
 				Hint: "Send RESET search_path in a message of its own before it."}
 		}
+	}
+	if r := s.acceptsNames(f, false); r != nil {
+		return r
 	}
 	return keepsReserved(f)
 }

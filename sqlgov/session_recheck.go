@@ -106,6 +106,7 @@ func (s *Session) ask(o *op, q *Recheck) (p Part, replies string) {
 
 // sendAsked sends a message, and in front of it a question if there is one.
 func (s *Session) sendAsked(o *op, q *Recheck, frame []byte) error {
+	s.hold()
 	var part Part
 	if q != nil {
 		part, o.ours = s.ask(o, q)
@@ -134,6 +135,7 @@ func (s *Session) sendInParts(ctx context.Context, o *op, a *admission) error {
 		s.core.abandon(ctx, a, r)
 		return s.reject(&op{kind: opQuery, refusal: r})
 	}
+	s.hold()
 	parts := s.partsOf(o, a)
 	if err := s.enqueue(o); err != nil {
 		return err

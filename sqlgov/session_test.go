@@ -36,7 +36,12 @@ type pipe struct {
 func newPipe(t *testing.T) *pipe {
 	g := gatewaytest.Start(t, gatewaytest.Options{Governance: hiddenColumn, Setup: []string{
 		`create table c (id int, name text, ssn text); insert into c values (7, 'Ada', 'secret-ssn')`}})
-	conn, err := pgconn.Connect(t.Context(), g.DSN("ana", "shop"))
+	return pipeOf(t, g.DSN("ana", "shop"))
+}
+
+func pipeOf(t *testing.T, dsn string) *pipe {
+	t.Helper()
+	conn, err := pgconn.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,8 @@ type OpenOptions struct {
 	// Pinned are settings that fix what a statement means; they win over Parameters.
 	Pinned   map[string]string
 	ReadOnly bool
+	// Shared says that the session gives its connection back between transactions. Then the Wire is a Lease.
+	Shared bool
 }
 
 // RunRequest is a judged statement for Upstream.Run.
@@ -175,6 +177,8 @@ type Part struct {
 	// Prepare prepares the statement by which a Recheck asks, in the place of one that may be there. It is answered by
 	// CloseComplete and ParseComplete, before what answers the Recheck.
 	Prepare bool
+	// Statement is prepared, in the place of one of its name. It is answered by CloseComplete and ParseComplete.
+	Statement *NamedStatement
 	// Execute describes and executes what was bound without a name, and Sync ends the segment.
 	Execute, Sync bool
 }

@@ -122,7 +122,25 @@ func undecided(err error) bool {
 
 // Open implements sqlgov.Upstream.
 func (u *Upstream) Open(ctx context.Context, src *policy.SourceSpec, opt sqlgov.OpenOptions) (sqlgov.Wire, error) {
-	return through(u.circuit(src), func() (sqlgov.Wire, error) { return u.Next.Open(ctx, src, opt) })
+	c := u.circuit(src)
+	return through(c, func() (sqlgov.Wire, error) {
+		w, err := u.Next.Open(ctx, src, opt)
+		if l, shared := w.(sqlgov.Lease); shared && err == nil {
+			w = lease{l, c}
+		}
+		return w, err
+	})
+}
+
+// lease is a Wire that needs connections for as long as it is open. What comes of them counts for the circuit.
+type lease struct {
+	sqlgov.Lease
+	circuit *circuit
+}
+
+func (l lease) Hold(ctx context.Context) error {
+	_, err := through(l.circuit, func() (struct{}, error) { return struct{}{}, l.Lease.Hold(ctx) })
+	return err
 }
 
 // Run implements sqlgov.Upstream. The server itself ends a statement at its timeout. One that does not is lost.

@@ -199,6 +199,7 @@ func upstreamShape(u *policy.UpstreamSpec) shape {
 			{"host", words(&u.Host, "", "Host name, address, or absolute path of the directory of a Unix socket. Several with commas are copies of one database, each with a port of its own behind a colon if it has one: "+
 				"a connection is made to the first that can be reached and fits.")},
 			{"target_session_attrs", choice(&u.Target, "", "Which of the servers will do, as in libpq. prefer-standby takes any when there is no standby. Default: any.", policy.Targets...)},
+			{"pool_mode", choice(&u.PoolMode, "", "How long a session of the PostgreSQL door keeps a connection: to its end, or for a transaction at a time. Default: session.", policy.PoolModes...)},
 			{"port", integer(&u.Port, "TCP port, or number of the Unix socket, of each host that names none.", bounds{1, 65535, 5432})},
 			{"database", words(&u.Database, "", "Database name.")},
 			{"user", words(&u.User, "", "Login of the gateway.")},

@@ -32,6 +32,12 @@ type conn struct {
 	since   time.Time // idle since
 	owed    int       // exchanges whose ReadyForQuery has not been read yet
 	asks    bool      // the statement behind a Recheck is prepared
+
+	// For connections that sessions share.
+	kind     string            // what its start-up parameters are; "" for those of Run
+	settings string            // what was set since, as callsSQL has it
+	prepared map[string]uint64 // named statements of sessions, by the number of their last use
+	uses     uint64            // of named statements
 }
 
 // receive returns the next message. The reply is valid until the next call.

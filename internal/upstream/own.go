@@ -55,6 +55,8 @@ func isOwn(application, entry string) bool {
 	switch {
 	case application == scanName, text == fitSQL:
 		return true
+	case strings.HasPrefix(text, cleanSQL), strings.HasPrefix(text, replaySQL("pg_catalog.set_config(")), text == replaySQL(""), text == learnSQL, text == applicationSQL:
+		return true
 	case application == poolName && (text == stampSQL || housekeeping.MatchString(entry)):
 		return true
 	}

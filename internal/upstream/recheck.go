@@ -8,7 +8,13 @@ import (
 
 // SendPart queues messages of the core's own.
 func (w *wire) SendPart(p sqlgov.Part) error {
-	var b []byte
+	return w.Send(appendPart(nil, p))
+}
+
+func appendPart(b []byte, p sqlgov.Part) []byte {
+	if p.Statement != nil {
+		b = appendNamed(b, p.Statement)
+	}
 	if p.Bind != "" {
 		b = appendBind(b, p.Bind, sqlgov.BoundParameters{})
 	}
@@ -21,7 +27,7 @@ func (w *wire) SendPart(p sqlgov.Part) error {
 	if p.Sync {
 		b = appendMessage(b, 'S')
 	}
-	return w.Send(b)
+	return b
 }
 
 // appendRecheck appends a question about the catalog. It leaves the unnamed statement and portal alone.

@@ -60,12 +60,12 @@ func (p *Pool) Run(ctx context.Context, src *policy.SourceSpec, req sqlgov.RunRe
 
 // checkout takes a connection that is as good as new: a pooled one or else a fresh one.
 func (p *Pool) checkout(ctx context.Context, s *slots, src *policy.SourceSpec, req sqlgov.RunRequest) (*conn, error) {
-	c, err := s.take(ctx, true)
+	startup := pooledSettings(req)
+	c, err := s.take(ctx, func(c *conn) bool { return c.kind == "" && sameSession(c.startup, startup) })
 	if err != nil {
 		return nil, err
 	}
-	startup := pooledSettings(req)
-	if c != nil && time.Since(c.born) < p.cfg.Lifetime && sameSession(c.startup, startup) && c.settle() == nil {
+	if c != nil && time.Since(c.born) < p.cfg.Lifetime && c.settle() == nil {
 		return c, nil
 	}
 	if c != nil {

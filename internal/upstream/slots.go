@@ -27,36 +27,37 @@ type slots struct {
 	retired bool
 }
 
-// take waits for a slot. With reuse it prefers one with an idle connection, which the caller then owns; else the
-// connection returned is nil and the caller may dial one.
-func (s *slots) take(ctx context.Context, reuse bool) (*conn, error) {
-	c, ticket := s.tryTake(reuse)
+// take waits for a slot. It prefers one with an idle connection that fits, which the caller then owns; else the
+// connection returned is nil and the caller may dial one. Without fits none does.
+func (s *slots) take(ctx context.Context, fits func(*conn) bool) (*conn, error) {
+	c, ticket := s.tryTake(fits)
 	if ticket != nil {
 		var err error
 		if c, err = s.await(ctx, ticket); err != nil {
 			return nil, err
 		}
 	}
-	if c != nil && !reuse {
+	if c != nil && (fits == nil || !fits(c)) {
 		c.close()
 		c = nil
 	}
 	return c, nil
 }
 
-func (s *slots) tryTake(reuse bool) (*conn, chan *conn) {
+func (s *slots) tryTake(fits func(*conn) bool) (*conn, chan *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.idle)
+	for i := len(s.idle) - 1; i >= 0 && fits != nil; i-- {
+		if c := s.idle[i]; fits(c) {
+			s.idle = slices.Delete(s.idle, i, i+1)
+			return c, nil
+		}
+	}
 	switch {
-	case n > 0 && reuse:
-		c := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		return c, nil
 	case s.used < s.limit:
 		s.used++
 		return nil, nil
-	case n > 0:
+	case len(s.idle) > 0:
 		c := s.idle[0]
 		s.idle = slices.Delete(s.idle, 0, 1)
 		return c, nil
@@ -124,6 +125,12 @@ func (s *slots) drop() {
 		return
 	}
 	s.used--
+}
+
+func (s *slots) isRetired() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.retired
 }
 
 // closeIdle closes connections that have been idle since before the time given.

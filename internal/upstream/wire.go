@@ -30,7 +30,10 @@ func (p *Pool) Open(ctx context.Context, src *policy.SourceSpec, opt sqlgov.Open
 		return nil, &sqlgov.OpenError{Reason: sqlgov.OpenRejected, Err: err}
 	}
 	s := p.slots(src)
-	if _, err := s.take(ctx, false); err != nil {
+	if opt.Shared {
+		return p.openLease(ctx, src, s, params)
+	}
+	if _, err := s.take(ctx, nil); err != nil {
 		return nil, err
 	}
 	c, err := p.connect(ctx, src, params)
@@ -66,12 +69,9 @@ func (w *wire) Socket() net.Conn { return beneath(w.conn.net) }
 
 func (w *wire) Send(frames []byte) error {
 	for rest := frames; len(rest) > 0; {
-		if len(rest) < 5 {
-			return errors.New("incomplete message to the server")
-		}
-		n := 1 + int64(binary.BigEndian.Uint32(rest[1:]))
-		if n < 5 || n > int64(len(rest)) {
-			return errors.New("incomplete message to the server")
+		n, err := messageLength(rest)
+		if err != nil {
+			return err
 		}
 		w.count(rest[0])
 		rest = rest[n:]
@@ -83,13 +83,23 @@ func (w *wire) Send(frames []byte) error {
 	return nil
 }
 
+// messageLength is that of the first of some whole frontend messages, header included.
+func messageLength(frames []byte) (int64, error) {
+	if len(frames) >= 5 {
+		if n := 1 + int64(binary.BigEndian.Uint32(frames[1:])); n >= 5 && n <= int64(len(frames)) {
+			return n, nil
+		}
+	}
+	return 0, errors.New("incomplete message to the server")
+}
+
 // count keeps track of whether the server has something to do.
 func (w *wire) count(kind byte) {
 	switch kind {
 	case 'Q', 'S', 'F':
 		w.sent.Add(1)
 		w.unsynced.Store(false)
-	case 'd', 'c', 'f': // belong to a message before, or mean nothing
+	case 'd', 'c', 'f', 'H': // belong to a message before, or mean nothing
 	default:
 		w.unsynced.Store(true)
 	}
@@ -111,14 +121,16 @@ var (
 	refusedOther = appendMessage(nil, 'P', "interlock_refused\x00", refusedText, "\x00", "\x00\x00")
 )
 
-func (w *wire) SendRejected(m sqlgov.Rejected) error {
+func (w *wire) SendRejected(m sqlgov.Rejected) error { return w.Send(rejected(m)) }
+
+func rejected(m sqlgov.Rejected) []byte {
 	switch m {
 	case sqlgov.RejectedQuery:
-		return w.Send(refusedQuery)
+		return refusedQuery
 	case sqlgov.RejectedUnnamedParse:
-		return w.Send(refusedParse)
+		return refusedParse
 	}
-	return w.Send(refusedOther)
+	return refusedOther
 }
 
 func (w *wire) Flush() error {

@@ -106,6 +106,9 @@ func (c *checker) upstream(path []string, s *SourceSpec) {
 	if u.Target != "" && !slices.Contains(Targets, u.Target) {
 		c.report(append(path, "target_session_attrs"), s.Line, "unknown value %q; the values are %s", u.Target, strings.Join(Targets, ", "))
 	}
+	if u.PoolMode != "" && !slices.Contains(PoolModes, u.PoolMode) {
+		c.report(append(path, "pool_mode"), s.Line, "unknown value %q; the values are %s", u.PoolMode, strings.Join(PoolModes, ", "))
+	}
 	if s.Cache.TTL > 0 && (u.Several() || u.Selective()) && u.Target != TargetPrimary && u.Target != TargetReadWrite {
 		c.report([]string{"sources", s.ID, "cache"}, s.Line, "a standby is behind its primary, so results can be kept only with target_session_attrs: primary or read-write")
 	}

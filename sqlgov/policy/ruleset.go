@@ -94,6 +94,7 @@ type UpstreamSpec struct {
 	Cert     string `json:"cert,omitempty"`
 	Key      string `json:"key,omitempty"`
 	Target   string `json:"target_session_attrs,omitempty"` // which of the servers will do: one of Targets
+	PoolMode string `json:"pool_mode,omitempty"`            // how long sessions keep a connection: one of PoolModes
 }
 
 // SourceLimits bound what one statement may take from a source. Zero means the default of the field.
