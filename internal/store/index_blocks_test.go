@@ -137,6 +137,16 @@ func TestStatsCountWhatTheLogHas(t *testing.T) {
 			}
 		}
 	}
+	all, err := x.Stats(t.Context(), audit.Filter{}, []string{"day", "statement"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{1, 10, len(all), len(all) + 1} {
+		some, err := x.Stats(t.Context(), audit.Filter{Limit: limit}, []string{"day", "statement"})
+		if err != nil || !reflect.DeepEqual(some, all[:min(limit, len(all))]) {
+			t.Errorf("the largest %d: %d, %v", limit, len(some), err)
+		}
+	}
 	if _, err := x.Stats(t.Context(), audit.Filter{Session: "S1"}, []string{"identity"}); err == nil {
 		t.Error("statistics of a session, which the index does not have")
 	}

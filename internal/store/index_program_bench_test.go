@@ -40,6 +40,9 @@ func benchProgram(b *testing.B, g *generated, one *audit.View, named []namedFilt
 	run("stats", "stats", "--by", "identity,status")
 	run("stats-statements", "stats", "--by", "statement")
 	run("stats-days", "stats", "--by", "day,source")
+	run("stats-hours", "stats", "--by", "hour")
+	run("stats-days-statements", "stats", "--by", "day,statement")
+	run("stats-kind", "stats", "--kind", "denied")
 	run("stats-table", "stats", "--table", "table_399")
 }
 

@@ -209,7 +209,8 @@ func (t *tally) run(ctx context.Context, db queryer) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, c := range counters {
+	t.counts = counters[0].counts
+	for _, c := range counters[1:] {
 		t.counts.merge(c.counts)
 	}
 	return t.loose(ctx, db)
@@ -279,8 +280,12 @@ func (t *tally) loose(ctx context.Context, db queryer) error {
 
 // result returns the counts, the largest first.
 func (t *tally) result(limit int) []Count {
-	all := []Count{}
-	t.counts.each(func(hour, group int64, sum *hourCount) { all = append(all, t.line(hour, group, sum)) })
+	all, least := []Count{}, t.least(limit)
+	t.counts.each(func(hour, group int64, sum *hourCount) {
+		if sum.n >= least {
+			all = append(all, t.line(hour, group, sum))
+		}
+	})
 	slices.SortFunc(all, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), slices.Compare(a.By, b.By))
 	})
@@ -288,6 +293,19 @@ func (t *tally) result(limit int) []Count {
 		all = all[:limit]
 	}
 	return all
+}
+
+// least is how many requests a group has that is among the largest: there can be many more than are asked for.
+func (t *tally) least(limit int) int64 {
+	var all []int64
+	if limit > 0 {
+		t.counts.each(func(_, _ int64, sum *hourCount) { all = append(all, sum.n) })
+	}
+	if len(all) <= limit {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)-limit]
 }
 
 func (t *tally) line(hour, group int64, sum *hourCount) Count {
