@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -15,6 +16,9 @@ const (
 	patience = 2 * time.Millisecond
 	// rest is how often nothing is to be seen before the loop's watcher goes to sleep.
 	rest = 50
+	// glances is how often a loop that finds nothing lets others run and looks again before it sleeps: to be woken costs more, and
+	// costs whoever does it as well.
+	glances = 12
 )
 
 // Loop waits for the sockets of some sessions. One goroutine at a time runs it.
@@ -72,8 +76,9 @@ func (l *Loop) close() {
 	l.ring()
 }
 
-// edges are what the loop wants to be told of a socket, once each time.
-const edges uint32 = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | -syscall.EPOLLET
+// edges are what the loop wants to be told of a socket, once each time: the last bit is EPOLLET, whose sign in package syscall
+// depends on the processor.
+const edges uint32 = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
 
 // add makes the loop look at a socket.
 func (l *Loop) add(s *socket) error {
@@ -167,9 +172,16 @@ func (l *Loop) proceed(t *Task) bool {
 
 // gather waits for the kernel and queues the tasks that can go on. It returns false when the loop is closed.
 func (l *Loop) gather() bool {
-	n, err := syscall.EpollWait(l.poll, l.events[:], -1)
-	if err != nil && err != syscall.EINTR {
-		return false
+	n := l.look()
+	for i := 0; n == 0 && i < glances; i++ {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		n = l.look()
+	}
+	if n == 0 {
+		var err error
+		if n, err = syscall.EpollWait(l.poll, l.events[:], -1); err != nil && err != syscall.EINTR {
+			return false
+		}
 	}
 	for _, ev := range l.events[:max(n, 0)] {
 		if ev.Fd < 0 {
@@ -186,6 +198,15 @@ func (l *Loop) gather() bool {
 		}
 	}
 	return true
+}
+
+// look asks the kernel without waiting, and so without telling Go's scheduler; see call.
+func (l *Loop) look() int {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&l.events)), batch, 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
 }
 
 // note queues who waited for what has happened to a socket.

@@ -88,7 +88,7 @@ func (s *socket) read(b []byte) (int, error) {
 		if t != nil && t.taken > mostTaken {
 			t.Leave()
 		}
-		n, err := s.attempt(&s.reading, b, syscall.Read)
+		n, err := s.attempt(&s.reading, b, read)
 		switch {
 		case err == syscall.EAGAIN:
 			continue
@@ -110,7 +110,7 @@ func (s *socket) write(b []byte) (int, error) {
 	written := 0
 	var last *Task
 	for {
-		n, err := s.attempt(&s.writing, b[written:], syscall.Write)
+		n, err := s.attempt(&s.writing, b[written:], write)
 		if n > 0 {
 			written += n
 		}
@@ -125,7 +125,7 @@ func (s *socket) write(b []byte) (int, error) {
 	}
 }
 
-// attempt makes a system call for a side. Whatever happens after it began is announced, so that nothing is missed.
+// attempt makes a system call with bytes for a side. Whatever happens after it began is announced, so that nothing is missed.
 func (s *socket) attempt(at *side, b []byte, call func(int, []byte) (int, error)) (int, error) {
 	if !at.begin() {
 		return 0, os.ErrDeadlineExceeded
